@@ -1,0 +1,230 @@
+"""Strict configuration: frozen dataclasses whose fields carry description, range and unit.
+
+The same fields become ROS parameters (``rmuscle_ros.ros.parameters``), YAML keys and ``--help``
+texts, so a setting is described once. Unknown keys and bad values are errors that name the key's
+dotted path and what is allowed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rmuscle_ros.errors import ConfigError
+
+
+def option(
+    default: Any,
+    description: str,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] | None = None,
+    live: bool = False,
+) -> Any:
+    """A dataclass field with its documentation. ``live``: may change while the node is active."""
+    metadata = {
+        'description': description,
+        'minimum': minimum,
+        'maximum': maximum,
+        'choices': choices,
+        'live': live,
+    }
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    checkpoint: str = option(
+        '', 'Directory with config.json and model.safetensors; empty: seeded, untrained tiny model.'
+    )
+    seed: int = option(0, 'Seed of the untrained weights (only without a checkpoint).', minimum=0)
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    device: str = option(
+        'auto', 'Where the model runs; auto takes CUDA when present.', choices=('auto', 'cpu', 'cuda')
+    )
+    dtype: str = option(
+        'auto',
+        'Precision of the matrix products; auto is float32 on a CPU and bfloat16 on a GPU.',
+        choices=('auto', 'float32', 'bfloat16'),
+    )
+    denoise_steps: int = option(10, 'Euler steps per call.', minimum=1, maximum=100)
+    threads: int = option(
+        0, 'CPU threads of the matrix products; 0 leaves PyTorch its default.', minimum=0, maximum=256
+    )
+
+
+@dataclass(frozen=True)
+class CacheConfig:
+    enabled: bool = option(
+        True, 'Reuse reference states; false runs every call densely.', live=True
+    )
+    rho_p: float = option(
+        0.4,
+        'Context Cache: share of visual rows recomputed in prefill (1 = all).',
+        minimum=0.0,
+        maximum=1.0,
+        live=True,
+    )
+    rho_n: float = option(
+        0.5,
+        'Action Cache: share of FFN neurons computed between anchors, rounded up to sixteenths '
+        '(1 = all).',
+        minimum=0.0625,
+        maximum=1.0,
+        live=True,
+    )
+    group_len: int = option(
+        5, 'Denoise steps per group: one dense anchor and the steps that share its mask.', minimum=1
+    )
+    similarity_threshold: float = option(
+        0.8,
+        'Similarity fence: below this cosine of visual keys the rest of the episode is dense.',
+        minimum=-1.0,
+        maximum=1.0,
+        live=True,
+    )
+    drift_quantile: float = option(
+        0.99,
+        "Drift fence: quantile of the library's own leave-one-episode-out drift taken as limit.",
+        minimum=0.5,
+        maximum=1.0,
+    )
+    drift_slack: float = option(
+        1.5, 'Drift fence: factor on the calibrated quantile.', minimum=1.0, maximum=10.0
+    )
+    drift_patience: int = option(
+        3, 'Drift fence: consecutive trips after which the rest of the episode is dense.', minimum=1
+    )
+    candidates: int = option(4, 'Reference episodes followed at once.', minimum=1, maximum=64)
+    lookahead: int = option(
+        4, 'Positions expanded ahead of the current one, per candidate.', minimum=0, maximum=64
+    )
+    advance_margin: float = option(
+        0.002,
+        'How much more similar (cosine) a later slot must be before a candidate moves to it.',
+        minimum=0.0,
+        maximum=1.0,
+    )
+    window_mib: float = option(
+        2048.0, 'Most memory for expanded entries, MiB; the farthest are skipped.', minimum=0.0
+    )
+    score: str = option(
+        'contribution',
+        'Neuron score of the masks: contribution = sum |h|, delta = sum |h - h_anchor|.',
+        choices=('contribution', 'delta'),
+    )
+
+
+@dataclass(frozen=True)
+class LibraryConfig:
+    record: bool = option(
+        False, 'Record dense episodes as references; takes effect at the next episode.', live=True
+    )
+    admit: str = option(
+        'success', 'Which recorded episodes become references.', choices=('success', 'all')
+    )
+    directory: str = option(
+        '', 'Library loaded at start and saved after each admission; empty: in memory only.'
+    )
+
+
+@dataclass(frozen=True)
+class PolicyConfig:
+    model: ModelConfig = field(default_factory=ModelConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    cache: CacheConfig = field(default_factory=CacheConfig)
+    library: LibraryConfig = field(default_factory=LibraryConfig)
+
+
+def fields_of(config: Any, prefix: str = '') -> Iterator[tuple[str, dataclasses.Field, Any]]:
+    """Yield ``(dotted key, field, value)`` for every leaf of a configuration dataclass."""
+    for item in dataclasses.fields(config):
+        value = getattr(config, item.name)
+        if dataclasses.is_dataclass(value):
+            yield from fields_of(value, f'{prefix}{item.name}.')
+        else:
+            yield f'{prefix}{item.name}', item, value
+
+
+def check_value(key: str, item: dataclasses.Field, value: Any) -> Any:
+    """Return ``value`` in the field's own type, or raise ConfigError naming ``key``."""
+    default = item.default
+    kind = type(default)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind is float and number:
+        value = float(value)
+    if type(value) is not kind:
+        raise ConfigError(f'{key}: found {value!r}, expected a {kind.__name__} like {default!r}')
+    low, high = item.metadata.get('minimum'), item.metadata.get('maximum')
+    too_low = low is not None and not value >= low
+    too_high = high is not None and not value <= high
+    if too_low or too_high:
+        raise ConfigError(f'{key}: found {value}, expected {range_text(low, high)}')
+    choices = item.metadata.get('choices')
+    if choices and value not in choices:
+        raise ConfigError(f'{key}: found {value!r}, expected one of {", ".join(choices)}')
+    return value
+
+
+def range_text(low: float | None, high: float | None) -> str:
+    """The allowed range in words."""
+    if low is None:
+        return f'a value of at most {high:g}'
+    if high is None:
+        return f'a value of at least {low:g}'
+    return f'a value from {low:g} to {high:g}'
+
+
+def with_values(config: Any, values: Mapping[str, Any]) -> Any:
+    """A copy of ``config`` with ``values`` (dotted keys) set, each of them checked."""
+    known = {key: (item, old) for key, item, old in fields_of(config)}
+    for key, value in values.items():
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f'; did you mean {close[0]}?' if close else ''
+            raise ConfigError(
+                f'{key}: unknown key{hint} Known keys: {", ".join(sorted(known))}'
+            )
+        config = _replace(config, key.split('.'), check_value(key, known[key][0], value))
+    return config
+
+
+def _replace(config: Any, path: list[str], value: Any) -> Any:
+    head, *rest = path
+    new = _replace(getattr(config, head), rest, value) if rest else value
+    return dataclasses.replace(config, **{head: new})
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
+    """Nested mappings to dotted keys."""
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            flat.update(flatten(value, f'{prefix}{name}.'))
+        else:
+            flat[f'{prefix}{name}'] = value
+    return flat
+
+
+def load_config(path: str | Path) -> PolicyConfig:
+    """Read a library configuration (plain YAML, sections as in PolicyConfig), strictly."""
+    path = Path(path)
+    try:
+        tree = yaml.safe_load(path.read_text()) or {}
+    except OSError as error:
+        raise ConfigError(f'{path}: cannot be read ({error.strerror}); check the path') from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f'{path}: not valid YAML: {error}') from error
+    if not isinstance(tree, Mapping):
+        raise ConfigError(f'{path}: found a {type(tree).__name__}, expected sections like "cache:"')
+    return with_values(PolicyConfig(), flatten(tree))

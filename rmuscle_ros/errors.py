@@ -1,0 +1,33 @@
+"""Every exception of the library. Messages say what was found, what was expected, what to do."""
+
+
+class RmuscleError(Exception):
+    """Base of all errors raised on purpose by this package."""
+
+
+class ConfigError(RmuscleError):
+    """A configuration key or value is unknown, of the wrong type or out of range."""
+
+
+class CheckpointError(RmuscleError):
+    """A checkpoint is missing, damaged, or does not fit the model it is loaded into."""
+
+
+class LibraryError(RmuscleError):
+    """A reference library on disk is damaged or of another format."""
+
+
+class ObservationError(RmuscleError):
+    """An observation lacks a camera or joint, or holds something the policy cannot use."""
+
+
+class RebuildError(RmuscleError):
+    """The background rebuild thread has died; its first exception is the cause."""
+
+
+class TrajectoryError(RmuscleError):
+    """A joint trajectory breaks a rule of the controller that should follow it."""
+
+
+class SetupError(RmuscleError):
+    """Something outside the package (ROS overlay, EGL, a device) is missing or broken."""
