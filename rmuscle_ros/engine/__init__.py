@@ -1,0 +1,1 @@
+"""Runs a model under a plan. May import cache, models, nn, kernels and the leaves; not memory."""

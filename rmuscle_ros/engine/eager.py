@@ -1,0 +1,192 @@
+"""The eager PyTorch engine: every operation as the model writes it. The oracle of all others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rmuscle_ros.cache.action import ActionFfn
+from rmuscle_ros.cache.context import ContextFfn, ContextTrace
+from rmuscle_ros.cache.dense import DenseFfn
+from rmuscle_ros.cache.record import RecordFfn, RecordMasks, StopPrefillError
+from rmuscle_ros.cache.states import NeuronMasks, PrefixState
+from rmuscle_ros.engine.sampler import EulerSampler
+from rmuscle_ros.models.base import Prefix, StepFfn, VlaModel
+from rmuscle_ros.types import ACTION, ModelInputs
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A call up to the visual key. key: float32 [V * Dv], L2-normalised."""
+
+    inputs: ModelInputs
+    prefix: Prefix
+    key: np.ndarray
+    vision_ms: float
+
+
+@dataclass(frozen=True)
+class CachedPlan:
+    """Run with the caches. ``masks`` None leaves the Action Cache off."""
+
+    state: PrefixState
+    masks: NeuronMasks | None
+    rho_p: float
+    rho_n: float
+    drift_limit: float | None = None
+
+
+@dataclass(frozen=True)
+class RecordPlan:
+    """Run densely and keep neuron masks for groups of ``group_len`` steps."""
+
+    group_len: int
+    score: str
+
+
+Plan = CachedPlan | RecordPlan | None
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """actions: float32 [H, J], joint units; normalised, noise: float32 [H, A]."""
+
+    actions: np.ndarray
+    normalised: np.ndarray
+    noise: np.ndarray
+    prefill_ms: float
+    denoise_ms: float
+    context: ContextTrace | None = None
+    action_ffn: ActionFfn | None = None
+    masks: NeuronMasks | None = None
+
+
+class EagerEngine:
+    """One model on one device. Calls and ``expand`` may run in different threads, not at once."""
+
+    name = 'eager'
+
+    def __init__(
+        self, model: VlaModel, device: torch.device, dtype: torch.dtype, denoise_steps: int
+    ) -> None:
+        self.model = model.to(device=device, dtype=dtype)
+        self.device, self.dtype = device, dtype
+        self.sampler = EulerSampler(denoise_steps)
+        self._modules = self.model.ffn_modules()
+        self._action_modules = {
+            site: mlp for site, mlp in self._modules.items() if site.stack == ACTION
+        }
+        self._dense = DenseFfn(self._modules)
+        with torch.inference_mode():
+            times = self.sampler.times().to(device)
+            self._conditions = self.model.step_conditions(times.to(dtype))
+
+    @torch.inference_mode()
+    def observe(self, inputs: ModelInputs) -> Observed:
+        """Vision tower, visual key and embedding."""
+        start = time.perf_counter()
+        features = self.model.vision(self._images(inputs), inputs.cameras, self._dense)
+        key = visual_key(features)
+        prefix = self.model.embed(features, inputs)
+        return Observed(inputs, prefix, key, _ms_since(start))
+
+    @torch.inference_mode()
+    def run(self, observed: Observed, plan: Plan = None, noise: np.ndarray | None = None) -> CallResult:
+        """Prefill and denoise. noise: float32 [H, A]; fresh Gaussian noise when None."""
+        noise = self.draw_noise() if noise is None else np.asarray(noise, np.float32)
+        start = time.perf_counter()
+        context = self._context_runner(observed.prefix, plan)
+        cache = self.model.prefill(observed.prefix, context or self._dense)
+        prefill_ms = _ms_since(start)
+        start = time.perf_counter()
+        ffn = self._action_runner(plan, context)
+        x = torch.from_numpy(noise)[None].to(self.device, self.dtype)
+        model, conditions = self.model, self._conditions
+        x = self.sampler(x, lambda a, step: model.denoise(cache, a, conditions, step, ffn), ffn)
+        actions = model.unnormalise(x, observed.inputs).cpu().numpy()
+        return CallResult(
+            actions=actions,
+            normalised=x[0].float().cpu().numpy(),
+            noise=noise,
+            prefill_ms=prefill_ms,
+            denoise_ms=_ms_since(start),
+            context=context.trace if context else None,
+            action_ffn=ffn if isinstance(ffn, ActionFfn) else None,
+            masks=ffn.masks if isinstance(ffn, RecordMasks) else None,
+        )
+
+    def draw_noise(self) -> np.ndarray:
+        """Standard normal float32 [H, A] from torch's global generator."""
+        return torch.randn(self.model.horizon, self.model.action_width).numpy()
+
+    def expand(
+        self, inputs: ModelInputs, before_site: Callable[[], None] = lambda: None
+    ) -> PrefixState:
+        """Dense prefill that keeps every prefix site's input and output of the visual rows.
+
+        ``before_site`` runs ahead of every FFN, those of the vision tower included.
+        """
+        return self._record(inputs, before_site, first_site_only=False).state
+
+    def first_site_input(
+        self, inputs: ModelInputs, before_site: Callable[[], None] = lambda: None
+    ) -> Tensor:
+        """The visual rows' input at the first prefix site, [V, D]; the rest is not computed."""
+        record = self._record(inputs, before_site, first_site_only=True)
+        return next(iter(record.x.values()))
+
+    @torch.inference_mode()
+    def _record(
+        self, inputs: ModelInputs, before_site: Callable[[], None], first_site_only: bool
+    ) -> RecordFfn:
+        record = RecordFfn(
+            self._modules, before_site=before_site, first_site_only=first_site_only
+        )
+        features = self.model.vision(self._images(inputs), inputs.cameras, record)
+        prefix = self.model.embed(features, inputs)
+        record.visual = prefix.visual
+        try:
+            self.model.prefill(prefix, record)
+        except StopPrefillError:
+            pass
+        return record
+
+    def _context_runner(self, prefix: Prefix, plan: Plan) -> ContextFfn | None:
+        if not isinstance(plan, CachedPlan):
+            return None
+        return ContextFfn(
+            self._modules,
+            plan.state,
+            prefix.visual,
+            prefix.text,
+            plan.rho_p,
+            plan.drift_limit,
+        )
+
+    def _action_runner(self, plan: Plan, context: ContextFfn | None) -> StepFfn:
+        if isinstance(plan, RecordPlan):
+            return RecordMasks(
+                self._action_modules, plan.group_len, self.sampler.steps, plan.score
+            )
+        tripped = context is not None and context.trace.tripped
+        if isinstance(plan, CachedPlan) and plan.masks is not None and not tripped:
+            return ActionFfn(self._action_modules, plan.masks, plan.rho_n)
+        return self._dense
+
+    def _images(self, inputs: ModelInputs) -> Tensor:
+        return torch.from_numpy(inputs.images).to(self.device)
+
+
+def visual_key(features: Tensor) -> np.ndarray:
+    """Tower output [V, N, Dv] -> float32 [V * Dv]: mean per view, concatenated, L2 norm 1."""
+    pooled = features.float().mean(dim=1).flatten()
+    return (pooled / pooled.norm().clamp_min(1e-12)).cpu().numpy()
+
+
+def _ms_since(start: float) -> float:
+    return (time.perf_counter() - start) * 1e3

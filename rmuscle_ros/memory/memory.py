@@ -1,0 +1,161 @@
+"""Which reference serves a call, or why none does: library, window, fences and rebuild joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rmuscle_ros.cache.states import PrefixState
+from rmuscle_ros.config import CacheConfig
+from rmuscle_ros.memory.calibration import DriftCalibration, FirstSiteInput, calibrate
+from rmuscle_ros.memory.entry import Entry, Episode, TaskKey
+from rmuscle_ros.memory.gate import Gate
+from rmuscle_ros.memory.library import Library
+from rmuscle_ros.memory.rebuild import Expand, Rebuilder
+from rmuscle_ros.memory.retrieval import KeyIndex
+from rmuscle_ros.memory.window import Slot, Window
+from rmuscle_ros.types import Reason, WindowStatus
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Match:
+    """The outcome of one call's search. ``entry`` and ``state`` are set only for CACHED."""
+
+    reason: Reason
+    detail: str
+    similarity: float | None = None
+    entry: Entry | None = None
+    state: PrefixState | None = None
+    drift_limit: float | None = None
+
+
+class ReferenceMemory:
+    """State of the current episode over a library. Used by one thread at a time.
+
+    The rebuild thread works in the background; ``gate`` keeps it out of calls.
+    """
+
+    def __init__(
+        self,
+        config: CacheConfig,
+        library: Library,
+        expand: Expand,
+        first_site_input: FirstSiteInput,
+    ) -> None:
+        self.config = config
+        self.library = library
+        self.gate = Gate()
+        self.rebuilder = Rebuilder(expand, self.gate, config.window_mib * MIB)
+        self.latched: Reason | None = None
+        self._first_site_input = first_site_input
+        self._window = Window(config.candidates, config.lookahead, config.advance_margin)
+        self._task: TaskKey | None = None
+        self._episodes: list[Episode] = []
+        self._index: KeyIndex | None = None
+        self._calibrations: dict[TaskKey, DriftCalibration] = {}
+        self._trips = 0
+        self._misses = 0
+
+    def begin_episode(self, task: TaskKey | None = None) -> None:
+        """Forget the episode; expand the entries the next one will probably start from.
+
+        task: what the next episode is expected to be; None keeps the last one.
+        """
+        self.latched, self._trips = None, 0
+        self._window.clear()
+        if task is not None:
+            self._use(task)
+        likely = self._episodes[-self.config.candidates :]
+        self.rebuilder.want([episode.entries[0] for episode in likely])
+
+    def match(self, key: np.ndarray, task: TaskKey) -> Match:
+        """Find the reference for a call with visual ``key`` [K]."""
+        self.rebuilder.check()
+        if task != self._task:
+            # A camera came or went: other references, but a latched fallback stays latched.
+            self._window.clear()
+            self._use(task)
+        if self.latched is not None:
+            return Match(self.latched, 'latched until the episode ends')
+        if self._index is None:
+            return Match(Reason.NO_REFERENCE, f'no episode of this task ({task.instruction!r})')
+        slots = self._window.update(self._episodes, self._index.similarities(key))
+        best = slots[0]
+        if best.similarity < self.config.similarity_threshold:
+            detail = f'{best.similarity:.3f} < {self.config.similarity_threshold:g}'
+            return self._latch(Reason.FALLBACK_SIMILARITY, detail, best.similarity)
+        match = self._serve(slots)
+        self.rebuilder.want(self._window.wanted(), pinned=match.entry)
+        return match
+
+    def _serve(self, slots: list[Slot]) -> Match:
+        """The best ready slot above the fence, or why there is none."""
+        best = slots[0].similarity
+        limit = self.drift_limit()
+        if limit is None and self.config.rho_p < 1:
+            return Match(
+                Reason.NOT_CALIBRATED,
+                'the drift fence needs two reference episodes of the task'
+                if len(self._episodes) < 2
+                else 'the drift fence is being calibrated',
+                best,
+            )
+        for slot in slots:
+            if slot.similarity < self.config.similarity_threshold:
+                break
+            state = self.rebuilder.get(slot.entry)
+            if state is not None:
+                return Match(Reason.CACHED, '', slot.similarity, slot.entry, state, limit)
+        self._misses += 1
+        return Match(Reason.REFERENCE_NOT_READY, 'no slot above the fence is expanded', best)
+
+    def note_drift(self, tripped: bool) -> None:
+        """Tell whether the cached call that just ended exceeded the drift fence."""
+        self._trips = self._trips + 1 if tripped else 0
+        if self._trips >= self.config.drift_patience:
+            self._latch(Reason.FALLBACK_DRIFT, '', None)
+
+    def _latch(self, reason: Reason, detail: str, similarity: float | None) -> Match:
+        self.latched = reason
+        self.rebuilder.want([])
+        return Match(reason, detail, similarity)
+
+    def add(self, episode: Episode) -> None:
+        """Admit an episode; its task's drift fence is calibrated anew in the background."""
+        self.library.add(episode)
+        self._use(episode.task)
+        self.calibrate(episode.task)
+
+    def calibrate(self, task: TaskKey) -> None:
+        """Calibrate the drift fence of ``task`` in the rebuild thread."""
+        episodes = self.library.of_task(task)
+
+        def job(checkpoint: Callable[[], None]) -> None:
+            calibration = calibrate(episodes, self._first_site_input, checkpoint)
+            if calibration is not None:
+                self._calibrations[task] = calibration
+
+        self.rebuilder.submit(job)
+
+    def drift_limit(self) -> float | None:
+        """The drift fence at the current rho_p; None while not calibrated or nothing is copied."""
+        calibration = self._calibrations.get(self._task) if self._task else None
+        if calibration is None:
+            return None
+        config = self.config
+        return calibration.limit(config.rho_p, config.drift_quantile, config.drift_slack)
+
+    def status(self) -> WindowStatus:
+        return self.rebuilder.status(self._misses)
+
+    def close(self) -> None:
+        self.rebuilder.close()
+
+    def _use(self, task: TaskKey) -> None:
+        self._task = task
+        self._episodes = self.library.of_task(task)
+        self._index = KeyIndex(self._episodes) if self._episodes else None

@@ -1,0 +1,62 @@
+"""Model families by the ``type`` of their config.json, imported lazily."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rmuscle_ros.errors import CheckpointError
+from rmuscle_ros.models.base import VlaModel
+from rmuscle_ros.models.weights import fingerprint, load_weights, read_config
+
+TINY = 'rmuscle_tiny'
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model with its identity. ``trained`` is False for seeded initial weights."""
+
+    model: VlaModel
+    name: str
+    fingerprint: str
+    trained: bool
+
+
+def load_model(checkpoint: str, seed: int) -> LoadedModel:
+    """Load the checkpoint directory, or build the untrained tiny model when it is empty."""
+    if not checkpoint:
+        from rmuscle_ros.models.tiny_init import untrained
+
+        tiny = untrained(seed)
+        config = {'type': TINY, 'config': dataclasses.asdict(tiny.config)}
+        return LoadedModel(tiny, f'{TINY} (untrained, seed {seed})', fingerprint(tiny, config), False)
+    directory = Path(checkpoint).expanduser()
+    config = read_config(directory)
+    if config['type'] not in FAMILIES:
+        raise CheckpointError(
+            f'{directory}: found type {config["type"]!r}, known types: {", ".join(FAMILIES)}'
+        )
+    model = FAMILIES[config['type']](config, directory)
+    load_weights(model, directory)
+    model.eval().requires_grad_(False)
+    name = f'{config["type"]} ({directory.name})'
+    return LoadedModel(model, name, fingerprint(model, config), True)
+
+
+def _tiny(config: dict[str, Any], directory: Path) -> VlaModel:
+    from rmuscle_ros.models.tiny import TinyConfig, TinyVla
+
+    sizes = config.get('config')
+    known = {item.name for item in dataclasses.fields(TinyConfig)}
+    if not isinstance(sizes, dict) or set(sizes) - known:
+        raise CheckpointError(
+            f'{directory}: found "config" {sizes!r}, expected a mapping with keys from '
+            f'{", ".join(sorted(known))}'
+        )
+    lists = {key: tuple(value) for key, value in sizes.items() if isinstance(value, list)}
+    return TinyVla(TinyConfig(**{**sizes, **lists}))
+
+
+FAMILIES = {TINY: _tiny}

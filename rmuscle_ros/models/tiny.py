@@ -1,0 +1,259 @@
+"""``rmuscle_tiny``: π0.5 in small, for two CPU cores.
+
+Convolutional patch stem and a small ViT per view; prefix rows in the order view 0, view 1, …,
+instruction bytes, one state row; bidirectional Gemma-like layers with GeGLU at F = 8 D; an action
+expert with adaRMS that attends to the prefix K/V of its own layer index. Flow matching as in
+π0.5: t runs from 1 (noise) to 0 (actions), the network predicts the velocity noise - actions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rmuscle_ros.models.base import Ffn, Prefix, VlaModel
+from rmuscle_ros.nn.attention import MultiQueryAttention
+from rmuscle_ros.nn.mlp import GatedMlp, Mlp
+from rmuscle_ros.nn.norm import AdaRmsNorm, RmsNorm, gated_residual
+from rmuscle_ros.nn.rope import rope_table
+from rmuscle_ros.nn.vision import VisionTower
+from rmuscle_ros.types import ACTION, PREFIX, VISION, ModelInputs, Site
+
+ALOHA_CAMERAS = ('cam_high', 'cam_left_wrist', 'cam_right_wrist')
+ALOHA_JOINTS = tuple(
+    f'follower_{side}_{joint}'
+    for side in ('left', 'right')
+    for joint in (
+        'waist',
+        'shoulder',
+        'elbow',
+        'forearm_roll',
+        'wrist_angle',
+        'wrist_rotate',
+        'gripper',
+    )
+)
+
+
+@dataclass(frozen=True)
+class TinyConfig:
+    """Every size of the model; the defaults are the shipped ones."""
+
+    cameras: tuple[str, ...] = ALOHA_CAMERAS
+    joint_names: tuple[str, ...] = ALOHA_JOINTS
+    image_size: int = 96
+    patch_size: int = 12
+    vision_width: int = 128
+    vision_layers: int = 2
+    vision_heads: int = 4
+    vision_hidden: int = 512
+    width: int = 192
+    hidden: int = 1536
+    layers: int = 4
+    heads: int = 6
+    head_width: int = 32
+    horizon: int = 50
+    period_s: float = 0.02
+    max_instruction_bytes: int = 96
+
+
+@dataclass(frozen=True)
+class PrefixCache:
+    """Keys and values the expert reads. kv: per layer [2, 1, 1, T + H, w]; the last H rows are
+    the expert's own, overwritten in every step. rope: the expert rows' table."""
+
+    kv: tuple[Tensor, ...]
+    rows: int
+    rope: Tensor
+
+
+@dataclass(frozen=True)
+class StepConditions:
+    """adaRMS modulations of all steps. layers: per layer two [S, 3, D]; final: [S, 3, D]."""
+
+    layers: tuple[tuple[Tensor, Tensor], ...]
+    final: Tensor
+
+
+class PrefixLayer(nn.Module):
+    """One Gemma layer. The last one keeps K/V only: nobody reads the rest of it."""
+
+    def __init__(self, config: TinyConfig, index: int) -> None:
+        super().__init__()
+        self.site = Site(PREFIX, index)
+        last = index == config.layers - 1
+        self.input_norm = RmsNorm(config.width)
+        self.attention = MultiQueryAttention(
+            config.width, config.heads, config.head_width, output=not last
+        )
+        self.post_attention_norm = None if last else RmsNorm(config.width)
+        self.mlp = None if last else GatedMlp(config.width, config.hidden)
+
+    def forward(
+        self, x: Tensor, rope: Tensor, mask: Tensor | None, ffn: Ffn
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """x [B, T, D] -> (x after the layer, k, v)."""
+        q, k, v = self.attention.project(self.input_norm(x), rope)
+        if q is None or self.post_attention_norm is None:
+            return x, k, v
+        x = x + self.attention.attend(q, k, v, mask)
+        return x + ffn(self.site, self.post_attention_norm(x)), k, v
+
+
+class ExpertLayer(nn.Module):
+    """One layer of the action expert; both norms are adaRMS with gated residuals."""
+
+    def __init__(self, config: TinyConfig, index: int) -> None:
+        super().__init__()
+        self.site = Site(ACTION, index)
+        self.input_norm = AdaRmsNorm(config.width)
+        self.attention = MultiQueryAttention(config.width, config.heads, config.head_width)
+        self.post_attention_norm = AdaRmsNorm(config.width)
+        self.mlp = GatedMlp(config.width, config.hidden)
+
+    def forward(
+        self,
+        x: Tensor,
+        kv: Tensor,
+        cache: PrefixCache,
+        modulations: tuple[Tensor, Tensor],
+        ffn: Ffn,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """x [B, H, D]; kv [2, B, 1, T + H, w], whose last H rows are written here."""
+        attention_mod, mlp_mod = modulations
+        q, k, v = self.attention.project(self.input_norm(x, attention_mod), cache.rope)
+        kv = self._append(kv, k, v, cache.rows)
+        x = gated_residual(x, attention_mod, self.attention.attend(q, kv[0], kv[1], mask))
+        return gated_residual(x, mlp_mod, ffn(self.site, self.post_attention_norm(x, mlp_mod)))
+
+    @staticmethod
+    def _append(kv: Tensor, k: Tensor, v: Tensor, rows: int) -> Tensor:
+        if torch.is_grad_enabled():
+            return torch.cat((kv[..., :rows, :], torch.stack((k, v))), dim=-2)
+        kv[0, :, :, rows:] = k
+        kv[1, :, :, rows:] = v
+        return kv
+
+
+class TinyVla(VlaModel):
+    """See the module docstring. ``forward`` does not exist: engines and training call the parts."""
+
+    def __init__(self, config: TinyConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.cameras, self.joint_names = config.cameras, config.joint_names
+        self.image_size, self.horizon = config.image_size, config.horizon
+        self.period_s, self.action_width = config.period_s, len(config.joint_names)
+        width, joints = config.width, len(config.joint_names)
+        self.tower = VisionTower(
+            config.image_size,
+            config.patch_size,
+            config.vision_width,
+            config.vision_layers,
+            config.vision_heads,
+            config.vision_hidden,
+        )
+        self.projector = nn.Linear(config.vision_width, width)
+        self.view_embedding = nn.Parameter(torch.zeros(len(config.cameras), width))
+        self.byte_embedding = nn.Embedding(256, width)
+        self.state_proj = nn.Linear(joints, width)
+        self.prefix_layers = nn.ModuleList(PrefixLayer(config, i) for i in range(config.layers))
+        self.action_in_proj = nn.Linear(joints, width)
+        self.time_mlp = nn.Sequential(
+            nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU()
+        )
+        self.expert_layers = nn.ModuleList(ExpertLayer(config, i) for i in range(config.layers))
+        self.final_norm = AdaRmsNorm(width)
+        self.action_out_proj = nn.Linear(width, joints)
+        for name in ('state_mean', 'state_std', 'action_mean', 'action_std'):
+            fill = torch.zeros if name.endswith('mean') else torch.ones
+            self.register_buffer(name, fill(joints))
+
+    def ffn_modules(self) -> dict[Site, Mlp]:
+        layers = (*self.prefix_layers, *self.expert_layers)
+        modules: dict[Site, Mlp] = {
+            Site(VISION, i): layer.mlp for i, layer in enumerate(self.tower.layers)
+        }
+        return modules | {layer.site: layer.mlp for layer in layers if layer.mlp is not None}
+
+    def vision(self, images: Tensor, cameras: tuple[str, ...], ffn: Ffn) -> Tensor:
+        return self.tower(images, ffn)
+
+    def embed(self, features: Tensor, inputs: ModelInputs) -> Prefix:
+        views = torch.tensor([self.cameras.index(camera) for camera in inputs.cameras])
+        visual = self.visual_rows(features, views.to(features.device)).flatten(0, 1)
+        data = inputs.instruction.encode()[: self.config.max_instruction_bytes]
+        text = self.byte_embedding(torch.tensor(list(data), device=visual.device))
+        state = torch.from_numpy(inputs.state).to(visual)[None]
+        x = torch.cat((visual, text, self.state_row(state)))
+        rows = torch.arange(x.shape[0], device=x.device)
+        count = visual.shape[0]
+        return Prefix(x[None], rows[:count], rows[count:])
+
+    def visual_rows(self, features: Tensor, views: Tensor) -> Tensor:
+        """features [..., N, Dv] and view numbers [...] -> rows [..., N, D]."""
+        return self.projector(features) + self.view_embedding[views].unsqueeze(-2)
+
+    def state_row(self, state: Tensor) -> Tensor:
+        """Raw joint positions [..., J] -> their row [..., D]."""
+        return self.state_proj((state - self.state_mean) / self.state_std)
+
+    def prefill(self, prefix: Prefix, ffn: Ffn) -> PrefixCache:
+        return self.prefill_rows(prefix.x, None, ffn)
+
+    def prefill_rows(self, x: Tensor, mask: Tensor | None, ffn: Ffn) -> PrefixCache:
+        """x [B, T, D], mask [B, 1, 1, T] of the rows that exist (training batches are padded)."""
+        rows = x.shape[1]
+        rope = rope_table(
+            torch.arange(rows + self.horizon, device=x.device), self.config.head_width
+        )
+        kv = []
+        for layer in self.prefix_layers:
+            x, k, v = layer(x, rope[:, :rows], mask, ffn)
+            kv.append(F.pad(torch.stack((k, v)), (0, 0, 0, self.horizon)))
+        return PrefixCache(tuple(kv), rows, rope[:, rows:])
+
+    def step_conditions(self, times: Tensor) -> StepConditions:
+        condition = self.time_mlp(time_embedding(times, self.config.width))
+        layers = tuple(
+            (
+                layer.input_norm.modulation(condition),
+                layer.post_attention_norm.modulation(condition),
+            )
+            for layer in self.expert_layers
+        )
+        return StepConditions(layers, self.final_norm.modulation(condition))
+
+    def denoise(
+        self,
+        cache: PrefixCache,
+        actions: Tensor,
+        conditions: StepConditions,
+        step: int | slice,
+        ffn: Ffn,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """``step`` is a slice where every row of a training batch has its own time."""
+        x = self.action_in_proj(actions)
+        for layer, kv, (attention, mlp) in zip(
+            self.expert_layers, cache.kv, conditions.layers, strict=True
+        ):
+            x = layer(x, kv, cache, (attention[step], mlp[step]), ffn, mask)
+        return self.action_out_proj(AdaRmsNorm.forward(x, conditions.final[step]))
+
+    def unnormalise(self, actions: Tensor, inputs: ModelInputs) -> Tensor:
+        return actions[0].float() * self.action_std + self.action_mean
+
+
+def time_embedding(times: Tensor, width: int) -> Tensor:
+    """Sine-cosine embedding with periods 4e-3 to 4, as in π0.5. times [S] -> [S, width]."""
+    half = width // 2
+    fraction = torch.linspace(0, 1, half, dtype=torch.float32, device=times.device)
+    period = 4e-3 * (4.0 / 4e-3) ** fraction
+    angle = times.float()[:, None] * (2 * math.pi / period)
+    return torch.cat((angle.sin(), angle.cos()), dim=-1)

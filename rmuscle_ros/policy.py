@@ -1,0 +1,287 @@
+"""``infer(obs) -> ActionChunk``: joins engine and memory.
+
+One call: prepare the observation, run the vision tower, match its key in memory, prefill and
+denoise (dense or cached), wrap the actions with their provenance. The rebuild thread is held off
+from start to end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rmuscle_ros.cache.scores import effective_rho
+from rmuscle_ros.config import PolicyConfig, with_values
+from rmuscle_ros.engine.device import resolve_device, resolve_dtype
+from rmuscle_ros.engine.eager import CachedPlan, CallResult, EagerEngine, Observed, Plan, RecordPlan
+from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.memory.entry import Entry, TaskKey
+from rmuscle_ros.memory.library import Library
+from rmuscle_ros.memory.memory import Match, ReferenceMemory
+from rmuscle_ros.memory.recorder import EpisodeRecorder
+from rmuscle_ros.models.processing import prepare
+from rmuscle_ros.models.registry import LoadedModel, load_model
+from rmuscle_ros.types import (
+    CALL_CATEGORIES,
+    ActionChunk,
+    EpisodeEnd,
+    Mode,
+    Observation,
+    PolicyInfo,
+    PolicyStatus,
+    Provenance,
+    Reason,
+    StageTimes,
+)
+
+LIVE_OPTIONS = {
+    'enabled': 'cache.enabled',
+    'rho_p': 'cache.rho_p',
+    'rho_n': 'cache.rho_n',
+    'similarity_threshold': 'cache.similarity_threshold',
+    'record': 'library.record',
+}
+
+
+class Policy:
+    """A cached VLA policy. ``infer``, ``reset`` and ``end_episode``: one thread at a time."""
+
+    def __init__(self, config: PolicyConfig, loaded: LoadedModel, library: Library) -> None:
+        """Prefer ``from_config``. Starts the rebuild thread; ``close`` ends it."""
+        device = resolve_device(config.engine.device)
+        dtype = resolve_dtype(config.engine.dtype, device)
+        self._config = config
+        self._engine = EagerEngine(loaded.model, device, dtype, config.engine.denoise_steps)
+        self._fingerprint = f'{loaded.fingerprint}-{str(dtype).removeprefix("torch.")}'
+        self._memory = ReferenceMemory(
+            config.cache, library, self._engine.expand, self._engine.first_site_input
+        )
+        self.info = self._describe(loaded)
+        self.trained = loaded.trained
+        self._calls: Counter[str] = Counter({category: 0 for category in CALL_CATEGORIES})
+        self._call = 0
+        self._episode = 0
+        self._instruction: str | None = None
+        self._recorder = EpisodeRecorder(config.library.record)
+        self._last: Provenance | None = None
+        self._adopt_library()
+
+    @classmethod
+    def from_config(cls, config: PolicyConfig) -> Policy:
+        """Load model and library. Raises RmuscleError with what to do."""
+        if config.engine.threads:
+            torch.set_num_threads(config.engine.threads)
+        loaded = load_model(config.model.checkpoint, config.model.seed)
+        directory = config.library.directory
+        library = Library.load(Path(directory).expanduser()) if directory else Library()
+        return cls(config, loaded, library)
+
+    def infer(self, observation: Observation, *, noise: np.ndarray | None = None) -> ActionChunk:
+        """One call. noise: float32 [H, A] for tests and paired comparisons, else fresh.
+
+        Raises ObservationError (nothing was computed; the episode goes on) or RebuildError.
+        """
+        start = time.perf_counter()
+        inputs = prepare(observation, self._engine.model)
+        if self._instruction not in (None, inputs.instruction):
+            self.reset()
+        self._instruction = inputs.instruction
+        with self._memory.gate.call() as gate_wait_ms:
+            observed = self._engine.observe(inputs)
+            task = TaskKey(inputs.instruction, self._fingerprint, inputs.cameras)
+            match = self._match(observed, task)
+            result = self._engine.run(observed, self._plan(match), noise)
+            reason, detail = self._outcome(match, result)
+            total_ms = (time.perf_counter() - start) * 1e3
+        times = StageTimes(
+            observed.vision_ms, result.prefill_ms, result.denoise_ms, total_ms, gate_wait_ms
+        )
+        provenance = self._provenance(observation, match, result, reason, detail, times)
+        self._record(observed, task, result, reason)
+        self._calls[reason.category] += 1
+        self._call += 1
+        self._last = provenance
+        return ActionChunk(
+            result.actions,
+            self.info.joint_names,
+            self.info.period_s,
+            observation.stamp_s,
+            provenance,
+        )
+
+    def warm_up(self) -> None:
+        """A dense call on zeros, so that the first real one finds everything allocated."""
+        info = self.info
+        size = (*info.image_size, 3)
+        observation = Observation(
+            images={camera: np.zeros(size, np.uint8) for camera in info.cameras},
+            joints=dict.fromkeys(info.joint_names, 0.0),
+            instruction='warm up',
+            stamp_s=0.0,
+        )
+        with self._memory.gate.call():
+            self._engine.run(self._engine.observe(prepare(observation, self._engine.model)))
+
+    def reset(self) -> None:
+        """Begin a new episode; what was recorded of the old one is discarded."""
+        self._recorder = EpisodeRecorder(self._config.library.record)
+        self._instruction = None
+        self._episode += 1
+        self._memory.begin_episode()
+
+    def end_episode(self, success: bool) -> EpisodeEnd:
+        """End the episode and begin the next one; admit the recorded one by the library's rule."""
+        library = self._config.library
+        episode, end = self._recorder.finish(success, library.admit)
+        if episode is not None:
+            self._memory.add(episode)
+        self.reset()
+        if episode is not None and library.directory:
+            self._memory.library.save(Path(library.directory).expanduser())
+        return end
+
+    def tune(self, **changes: Any) -> None:
+        """Change live options (keys of LIVE_OPTIONS). Raises ConfigError; then nothing changed.
+
+        ``record`` takes effect when the next episode begins, the others with the next call.
+        """
+        unknown = [name for name in changes if name not in LIVE_OPTIONS]
+        if unknown:
+            raise ConfigError(
+                f'{", ".join(unknown)}: cannot be tuned while running; live options are '
+                f'{", ".join(LIVE_OPTIONS)}'
+            )
+        values = {LIVE_OPTIONS[name]: value for name, value in changes.items()}
+        self._config = with_values(self._config, values)
+        self._memory.config = self._config.cache
+
+    def status(self) -> PolicyStatus:
+        """A snapshot; may be called from another thread while a call runs."""
+        memory = self._memory
+        return PolicyStatus(
+            calls=dict(self._calls),
+            episode=self._episode,
+            library_episodes=len(memory.library),
+            library_entries=memory.library.entries,
+            window=memory.status(),
+            latched=memory.latched,
+            drift_limit=memory.drift_limit(),
+            rebuild_error=memory.rebuilder.error,
+            last=self._last,
+            recording=self._recorder.active,
+        )
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until the rebuild thread has nothing to do (for tests and offline evaluation)."""
+        return self._memory.rebuilder.drain(timeout_s)
+
+    def close(self) -> None:
+        """Stop the rebuild thread. The policy cannot be used afterwards."""
+        self._memory.close()
+
+    def _match(self, observed: Observed, task: TaskKey) -> Match:
+        if not self._config.cache.enabled:
+            self._memory.rebuilder.check()
+            return Match(Reason.CACHE_DISABLED, 'cache.enabled is false')
+        return self._memory.match(observed.key, task)
+
+    def _plan(self, match: Match) -> Plan:
+        cache = self._config.cache
+        if match.entry is None or match.state is None:
+            return RecordPlan(cache.group_len, cache.score) if self._recorder.active else None
+        masks = match.entry.masks if self._masks_fit(match.entry) else None
+        return CachedPlan(match.state, masks, cache.rho_p, cache.rho_n, match.drift_limit)
+
+    def _masks_fit(self, entry: Entry) -> bool:
+        masks = entry.masks
+        return (
+            masks.group_len == self._config.cache.group_len
+            and masks.steps == self._engine.sampler.steps
+        )
+
+    def _outcome(self, match: Match, result: CallResult) -> tuple[Reason, str]:
+        """The call's final reason: the drift fence is known only once the prefill has begun."""
+        if match.entry is None:
+            return match.reason, match.detail
+        context = result.context
+        tripped = context is not None and context.tripped
+        self._memory.note_drift(tripped)
+        if tripped and context is not None:
+            return Reason.FALLBACK_DRIFT, f'drift {context.drift:.4f} > {match.drift_limit:.4f}'
+        if not self._masks_fit(match.entry):
+            masks = match.entry.masks
+            return match.reason, (
+                f'Action Cache off: masks recorded with group_len {masks.group_len} and '
+                f'{masks.steps} steps; record the library again'
+            )
+        return match.reason, match.detail
+
+    def _provenance(
+        self,
+        observation: Observation,
+        match: Match,
+        result: CallResult,
+        reason: Reason,
+        detail: str,
+        times: StageTimes,
+    ) -> Provenance:
+        cached = reason is Reason.CACHED
+        cache = self._config.cache
+        return Provenance(
+            call=self._call,
+            episode=self._episode,
+            mode=Mode.CACHED if cached else Mode.DENSE,
+            reason=reason,
+            detail=detail,
+            times=times,
+            observation_stamp_s=observation.stamp_s,
+            similarity=match.similarity,
+            drift=result.context.drift if result.context else None,
+            reference_id=match.entry.id if cached and match.entry else None,
+            rho_p=cache.rho_p if cached else None,
+            rho_n=effective_rho(cache.rho_n) if cached and result.action_ffn else None,
+        )
+
+    def _record(
+        self, observed: Observed, task: TaskKey, result: CallResult, reason: Reason
+    ) -> None:
+        if not self._recorder.active:
+            return
+        if result.masks is None:
+            self._recorder.spoil(f'call {self._call} ran without recording ({reason.value})')
+            return
+        self._recorder.add(
+            task, observed.inputs, observed.key, result.masks, result.noise, result.normalised
+        )
+
+    def _adopt_library(self) -> None:
+        """Calibrate the tasks of a loaded library and expand the likely first entries."""
+        tasks = {
+            episode.task: None
+            for episode in self._memory.library
+            if episode.task.fingerprint == self._fingerprint
+        }
+        for task in tasks:
+            self._memory.calibrate(task)
+        if tasks:
+            self._memory.begin_episode(next(reversed(tasks)))
+
+    def _describe(self, loaded: LoadedModel) -> PolicyInfo:
+        model, engine = loaded.model, self._engine
+        return PolicyInfo(
+            model=loaded.name,
+            fingerprint=self._fingerprint,
+            cameras=model.cameras,
+            image_size=(model.image_size, model.image_size),
+            joint_names=model.joint_names,
+            horizon=model.horizon,
+            period_s=model.period_s,
+            device=str(engine.device),
+            dtype=str(engine.dtype).removeprefix('torch.'),
+            engine=engine.name,
+        )
