@@ -116,6 +116,9 @@ class ReferenceMemory:
     def note_drift(self, tripped: bool) -> None:
         """Tell whether the cached call that just ended exceeded the drift fence."""
         self._trips = self._trips + 1 if tripped else 0
+        if tripped:
+            self._window.undo()
+            self.rebuilder.want(self._window.wanted())
         if self._trips >= self.config.drift_patience:
             self._latch(Reason.FALLBACK_DRIFT, '', None)
 

@@ -30,11 +30,13 @@ class Window:
         self._count, self._lookahead, self._margin = candidates, lookahead, advance_margin
         self._candidates: list[Episode] = []
         self._position: dict[str, int] = {}
+        self._before: dict[str, int] = {}
         self._similarity: dict[str, np.ndarray] = {}
 
     def clear(self) -> None:
         """A new episode: no candidates."""
-        self._candidates, self._position, self._similarity = [], {}, {}
+        self._candidates = []
+        self._position, self._before, self._similarity = {}, {}, {}
 
     def update(
         self, episodes: Sequence[Episode], similarities: Mapping[str, np.ndarray]
@@ -47,12 +49,17 @@ class Window:
             first = sorted(episodes, key=lambda e: -similarities[e.id][0])
             self._candidates = first[: self._count]
             self._position = {episode.id: 0 for episode in self._candidates}
+        self._before = dict(self._position)
         self._similarity = {e.id: similarities[e.id] for e in self._candidates}
         for episode in self._candidates:
             self._position[episode.id] = self._advance(
                 self._position[episode.id], similarities[episode.id]
             )
         return sorted(self._slots(), key=lambda slot: -slot.similarity)
+
+    def undo(self) -> None:
+        """Take the last update's advances back: its picture proved to be no repetition."""
+        self._position = dict(self._before)
 
     def _advance(self, position: int, similarity: np.ndarray) -> int:
         """The best position within the lookahead that beats the current one by the margin.

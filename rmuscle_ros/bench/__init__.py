@@ -1,0 +1,1 @@
+"""Timings, always dense and cached side by side in one run."""

@@ -1,0 +1,124 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from rmuscle_ros.cache.states import NeuronMasks
+from rmuscle_ros.errors import LibraryError
+from rmuscle_ros.memory.entry import Entry, Episode, TaskKey
+from rmuscle_ros.memory.library import SUFFIX, Library
+from rmuscle_ros.types import ACTION, ModelInputs, Site
+
+TASK = TaskKey('stack the cups', 'f00d-float32', ('cam_a', 'cam_b'))
+
+
+def episode(name, task=TASK, length=3):
+    rng = np.random.default_rng(len(name))
+    sites = (Site(ACTION, 0), Site(ACTION, 1))
+    entries = tuple(
+        Entry(
+            name,
+            i,
+            ModelInputs(
+                rng.integers(0, 256, (2, 5, 5, 3)).astype(np.uint8),
+                task.cameras,
+                rng.normal(size=3).astype(np.float32),
+                task.instruction,
+            ),
+            rng.normal(size=8).astype(np.float32),
+            NeuronMasks(rng.integers(0, 16, (2, 2, 9)).astype(np.uint8), sites, 5, 10),
+            rng.normal(size=(4, 3)).astype(np.float32),
+            rng.normal(size=(4, 3)).astype(np.float32),
+        )
+        for i in range(length)
+    )
+    return Episode(name, task, True, entries)
+
+
+def assert_same(a, b):
+    if dataclasses.is_dataclass(a):
+        assert type(a) is type(b)
+        for item in dataclasses.fields(a):
+            assert_same(getattr(a, item.name), getattr(b, item.name))
+    elif isinstance(a, np.ndarray):
+        assert a.dtype == b.dtype and np.array_equal(a, b)
+    elif isinstance(a, tuple):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y)
+    else:
+        assert a == b
+
+
+def test_saving_and_loading_keeps_everything(tmp_path):
+    library = Library()
+    library.add(episode('one'))
+    library.add(episode('two', length=5))
+    assert library.save(tmp_path / 'new') == 2
+    loaded = Library.load(tmp_path / 'new')
+    assert_same(tuple(library), tuple(loaded))
+    assert loaded.entries == 8
+
+
+def test_only_new_episodes_are_written(tmp_path):
+    library = Library()
+    library.add(episode('one'))
+    library.save(tmp_path)
+    library.add(episode('two'))
+    assert library.save(tmp_path) == 1
+    assert not list(tmp_path.glob('.*partial'))
+
+
+def test_a_directory_that_does_not_exist_is_an_empty_library(tmp_path):
+    assert len(Library.load(tmp_path / 'none')) == 0
+
+
+@pytest.mark.parametrize(
+    'other',
+    [
+        dataclasses.replace(TASK, instruction='stack the cups.'),
+        dataclasses.replace(TASK, fingerprint='f00d-bfloat16'),
+        dataclasses.replace(TASK, cameras=('cam_a',)),
+    ],
+    ids=['instruction', 'model', 'cameras'],
+)
+def test_episodes_of_another_task_are_never_offered(other):
+    library = Library()
+    library.add(episode('one'))
+    library.add(episode('other', other))
+    assert [e.id for e in library.of_task(TASK)] == ['one']
+
+
+def test_duplicates_and_empty_episodes_are_refused():
+    library = Library()
+    library.add(episode('one'))
+    with pytest.raises(LibraryError, match='already'):
+        library.add(episode('one'))
+    with pytest.raises(LibraryError, match='no entries'):
+        library.add(episode('empty', length=0))
+
+
+@pytest.mark.parametrize('damage', ['truncated', 'flipped', 'foreign'])
+def test_a_damaged_file_is_named_and_kept(tmp_path, damage):
+    library = Library()
+    library.add(episode('one'))
+    library.save(tmp_path)
+    path = tmp_path / f'one{SUFFIX}'
+    data = bytearray(path.read_bytes())
+    if damage == 'truncated':
+        data = data[:-20]
+    elif damage == 'flipped':
+        data[-5] ^= 1
+    else:
+        data = bytearray(b'not a safetensors file')
+    path.write_bytes(data)
+    with pytest.raises(LibraryError, match=f'one{SUFFIX}'):
+        Library.load(tmp_path)
+    assert path.read_bytes() == bytes(data)
+
+
+def test_a_file_in_place_of_the_directory_is_an_error(tmp_path):
+    path = tmp_path / 'library'
+    path.write_text('')
+    with pytest.raises(LibraryError, match='expected a directory'):
+        Library.load(path)

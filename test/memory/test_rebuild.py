@@ -1,0 +1,189 @@
+import threading
+import time
+
+import pytest
+import torch
+
+from rmuscle_ros.cache.states import PrefixState
+from rmuscle_ros.errors import RebuildError
+from rmuscle_ros.memory.entry import Entry
+from rmuscle_ros.memory.gate import Gate
+from rmuscle_ros.memory.rebuild import Rebuilder
+from rmuscle_ros.types import PREFIX, Site
+
+SITE = Site(PREFIX, 0)
+
+
+def entries(count):
+    return [Entry('e', i, i, None, None, None, None) for i in range(count)]
+
+
+def state():
+    return PrefixState({SITE: torch.zeros(4, 4)}, {SITE: torch.zeros(4, 4)})
+
+
+class Expander:
+    """Counts layers; entry ``inputs`` is its number here."""
+
+    def __init__(self, layers=3, layer_s=0.0):
+        self.layers, self.layer_s, self.done = layers, layer_s, []
+        self.fail_on = None
+
+    def __call__(self, inputs, checkpoint):
+        for _ in range(self.layers):
+            checkpoint()
+            time.sleep(self.layer_s)
+        if inputs == self.fail_on:
+            raise ValueError('poisoned entry')
+        self.done.append(inputs)
+        return state()
+
+
+@pytest.fixture
+def make():
+    made = []
+
+    def make(expander, cap_bytes=1e9, gate=None):
+        rebuilder = Rebuilder(expander, gate or Gate(), cap_bytes)
+        made.append(rebuilder)
+        return rebuilder
+
+    yield make
+    for rebuilder in made:
+        rebuilder.close()
+        assert not rebuilder._thread.is_alive()
+
+
+def test_entries_are_expanded_in_order_of_urgency(make):
+    expander = Expander()
+    rebuilder = make(expander)
+    e = entries(4)
+    rebuilder.want([e[2], e[0], e[3]])
+    assert rebuilder.drain(5)
+    assert expander.done == [2, 0, 3]
+    assert rebuilder.get(e[2]) is not None and rebuilder.get(e[1]) is None
+
+
+def test_entries_that_left_the_window_are_dropped(make):
+    rebuilder = make(Expander())
+    e = entries(3)
+    rebuilder.want(e[:2])
+    assert rebuilder.drain(5)
+    rebuilder.want(e[1:])
+    assert rebuilder.get(e[0]) is None and rebuilder.get(e[1]) is not None
+    assert rebuilder.drain(5)
+    assert rebuilder.status(0).entries == 2
+
+
+def test_an_expansion_is_given_up_when_its_entry_leaves(make):
+    expander = Expander(layers=50, layer_s=0.01)
+    rebuilder = make(expander)
+    rebuilder.want(entries(1))
+    time.sleep(0.05)
+    rebuilder.want([])
+    assert rebuilder.drain(0.3)
+    assert expander.done == []
+
+
+def test_the_farthest_are_skipped_over_the_byte_cap(make):
+    rebuilder = make(Expander(), cap_bytes=2.5 * state().bytes)
+    e = entries(5)
+    for _ in range(2):
+        rebuilder.want(e)
+        assert rebuilder.drain(5)
+    status = rebuilder.status(0)
+    assert status.entries == 2 and status.bytes <= 2.5 * state().bytes
+    assert status.skipped_over_cap == 3
+    assert [rebuilder.get(entry) is not None for entry in e] == [True, True, False, False, False]
+
+
+def test_the_pinned_entry_is_kept_first(make):
+    rebuilder = make(Expander(), cap_bytes=2 * state().bytes)
+    e = entries(5)
+    rebuilder.want(e)
+    assert rebuilder.drain(5)
+    rebuilder.want(e[1:], pinned=e[0])
+    assert rebuilder.get(e[0]) is not None
+    rebuilder.want(e[2:], pinned=e[1])
+    assert rebuilder.drain(5)
+    assert rebuilder.get(e[0]) is None and rebuilder.get(e[1]) is not None
+
+
+def test_no_layer_runs_during_a_call(make):
+    gate = Gate()
+    expander = Expander(layers=30, layer_s=0.002)
+    rebuilder = make(expander, gate=gate)
+    rebuilder.want(entries(3))
+    with gate.call():
+        before = list(expander.done)
+        time.sleep(0.1)
+        assert expander.done == before
+    assert rebuilder.drain(5) and len(expander.done) == 3
+
+
+def test_an_exception_in_the_thread_reaches_the_next_access(make):
+    expander = Expander()
+    expander.fail_on = 1
+    rebuilder = make(expander)
+    rebuilder.check()
+    rebuilder.want(entries(2))
+    with pytest.raises(RebuildError, match='ValueError: poisoned entry') as caught:
+        rebuilder.drain(5)
+    assert isinstance(caught.value.__cause__, ValueError)
+    with pytest.raises(RebuildError):
+        rebuilder.check()
+    assert rebuilder.error == 'ValueError: poisoned entry'
+
+
+def test_a_dead_thread_never_blocks_calls(make):
+    gate = Gate()
+    expander = Expander()
+    expander.fail_on = 0
+    rebuilder = make(expander, gate=gate)
+    rebuilder.want(entries(1))
+    rebuilder._thread.join(5)
+    with gate.call() as waited_ms:
+        assert waited_ms < 5
+
+
+def test_jobs_run_after_wanted_entries(make):
+    gate, order = Gate(), []
+    expander = Expander()
+    rebuilder = make(expander, gate=gate)
+    with gate.call():
+        rebuilder.want(entries(2))
+        rebuilder.submit(lambda checkpoint: order.append(list(expander.done)))
+    assert rebuilder.drain(5)
+    assert order == [[0, 1]]
+
+
+def test_times_exclude_the_wait_for_calls(make):
+    gate = Gate()
+    rebuilder = make(Expander(layers=2), gate=gate)
+    with gate.call():
+        rebuilder.want(entries(1))
+        time.sleep(0.2)
+    assert rebuilder.drain(5)
+    assert rebuilder.status(0).rebuild_ms_p50 < 100
+
+
+def test_no_data_is_none(make):
+    status = make(Expander()).status(0)
+    assert status.rebuild_ms_p50 is None and status.entries == 0
+
+
+def test_close_ends_the_thread_in_the_middle_of_an_expansion():
+    started = threading.Event()
+
+    def slow(inputs, checkpoint):
+        for _ in range(1000):
+            checkpoint()
+            started.set()
+            time.sleep(0.01)
+
+    rebuilder = Rebuilder(slow, Gate(), 1e9)
+    rebuilder.want(entries(1))
+    assert started.wait(5)
+    start = time.perf_counter()
+    rebuilder.close()
+    assert time.perf_counter() - start < 1 and not rebuilder._thread.is_alive()

@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+import torch
+
+from rmuscle_ros.memory.calibration import DriftCalibration, calibrate, matching_pairs
+from rmuscle_ros.memory.entry import Entry, Episode, TaskKey
+from rmuscle_ros.memory.retrieval import SPREAD_FLOOR, KeyIndex
+
+TASK = TaskKey('task', 'model', ('cam',))
+
+
+def episode(name, keys):
+    keys = keys / np.linalg.norm(keys, axis=-1, keepdims=True)
+    entries = tuple(
+        Entry(name, i, (name, i), key.astype(np.float32), None, None, None)
+        for i, key in enumerate(keys)
+    )
+    return Episode(name, TASK, True, entries)
+
+
+def station_keys(phases, offset=0.0):
+    """Keys of one station: a large common part and a phase on a circle."""
+    angle = np.asarray(phases, float)[:, None]
+    common = np.ones((len(phases), 6))
+    circle = np.concatenate((np.cos(angle), np.sin(angle)), axis=1)
+    return np.concatenate((common, 0.5 * circle + offset), axis=1)
+
+
+def test_own_key_is_most_similar_with_value_one():
+    episodes = [episode('a', station_keys(np.arange(5))), episode('b', station_keys([0.5, 1.5]))]
+    index = KeyIndex(episodes)
+    for entry in episodes[0].entries:
+        similarity = index.similarities(entry.key)
+        assert similarity['a'][entry.position] == pytest.approx(1.0, abs=1e-6)
+        assert similarity['a'].argmax() == entry.position
+        assert similarity['b'].shape == (2,)
+
+
+def test_centring_separates_phases_a_plain_cosine_confuses():
+    a = episode('a', station_keys(np.arange(6)))
+    plain = float(a.entries[0].key @ a.entries[3].key)
+    centred = KeyIndex([a]).similarities(a.entries[0].key)['a'][3]
+    assert plain > 0.8
+    assert centred < 0.0
+
+
+def test_the_floor_keeps_a_station_that_hardly_varies_similar():
+    rng = np.random.default_rng(0)
+    still = np.ones((8, 50)) + rng.normal(0, 0.01, (8, 50))
+    index = KeyIndex([episode('a', still)])
+    again = episode('b', np.ones((1, 50)) + rng.normal(0, 0.01, (1, 50))).entries[0].key
+    assert index.similarities(again)['a'].min() > 0.9
+    covered = np.concatenate((np.ones((1, 25)), np.zeros((1, 25))), axis=1)
+    assert index.similarities(episode('c', covered).entries[0].key)['a'].max() < 0.8
+    assert SPREAD_FLOOR == 0.05
+
+
+def test_pairs_never_come_from_the_same_episode():
+    episodes = [episode(name, station_keys(np.arange(4) + 0.1 * i)) for i, name in enumerate('abc')]
+    pairs = matching_pairs(episodes)
+    assert len(pairs) == 12
+    assert all(entry.episode_id != match.episode_id for entry, match in pairs)
+    assert all(entry.position == match.position for entry, match in pairs)
+
+
+def test_limit_is_the_quantile_of_what_would_be_copied():
+    drift = np.array([[0.3, 0.1, 0.2, 0.4], [0.6, 0.2, 0.4, 0.8]])
+    calibration = DriftCalibration(drift)
+    assert calibration.copied_drift(0.5) == pytest.approx([0.15, 0.3])
+    assert calibration.limit(0.5, quantile=1.0, slack=2.0) == pytest.approx(0.6)
+    assert calibration.limit(0.0, 0.0, 1.0) == pytest.approx(0.25)
+    assert calibration.limit(1.0, 0.99, 1.0) is None
+
+
+def test_calibration_needs_two_episodes():
+    assert calibrate([episode('a', station_keys([0, 1]))], None, lambda: None) is None
+
+
+def test_calibration_measures_each_entry_once():
+    episodes = [episode(name, station_keys(np.arange(3))) for name in 'ab']
+    seen = []
+
+    def first_site_input(inputs, checkpoint):
+        seen.append(inputs)
+        name, position = inputs
+        return torch.full((4, 2), 1.0 + (name == 'b') * 0.1 * position)
+
+    calibration = calibrate(episodes, first_site_input, lambda: None)
+    assert sorted(seen) == sorted(set(seen)) and len(seen) == 6
+    assert sorted(calibration.copied_drift(0.0).tolist())[:2] == pytest.approx([0.0, 0.0])
+    assert calibration.copied_drift(0.0).max() == pytest.approx(0.2, abs=0.02)
