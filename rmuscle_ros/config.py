@@ -42,7 +42,8 @@ def option(
 @dataclass(frozen=True)
 class ModelConfig:
     checkpoint: str = option(
-        '', 'Directory with config.json and model.safetensors; empty: seeded, untrained tiny model.'
+        '',
+        'Directory with config.json and model.safetensors; empty: untrained tiny model.',
     )
     seed: int = option(0, 'Seed of the untrained weights (only without a checkpoint).', minimum=0)
 
@@ -50,7 +51,9 @@ class ModelConfig:
 @dataclass(frozen=True)
 class EngineConfig:
     device: str = option(
-        'auto', 'Where the model runs; auto takes CUDA when present.', choices=('auto', 'cpu', 'cuda')
+        'auto',
+        'Where the model runs; auto takes CUDA when present.',
+        choices=('auto', 'cpu', 'cuda'),
     )
     dtype: str = option(
         'auto',
@@ -59,7 +62,10 @@ class EngineConfig:
     )
     denoise_steps: int = option(10, 'Euler steps per call.', minimum=1, maximum=100)
     threads: int = option(
-        0, 'CPU threads of the matrix products; 0 leaves PyTorch its default.', minimum=0, maximum=256
+        0,
+        'CPU threads of the matrix products; 0 leaves PyTorch its default.',
+        minimum=0,
+        maximum=256,
     )
 
 
@@ -84,7 +90,9 @@ class CacheConfig:
         live=True,
     )
     group_len: int = option(
-        5, 'Denoise steps per group: one dense anchor and the steps that share its mask.', minimum=1
+        5,
+        'Denoise steps per group: one dense anchor and the steps that share its mask.',
+        minimum=1,
     )
     similarity_threshold: float = option(
         0.8,
@@ -103,7 +111,9 @@ class CacheConfig:
         1.5, 'Drift fence: factor on the calibrated quantile.', minimum=1.0, maximum=10.0
     )
     drift_patience: int = option(
-        3, 'Drift fence: consecutive trips after which the rest of the episode is dense.', minimum=1
+        3,
+        'Drift fence: consecutive trips after which the rest of the episode is dense.',
+        minimum=1,
     )
     candidates: int = option(4, 'Reference episodes followed at once.', minimum=1, maximum=64)
     lookahead: int = option(
@@ -192,9 +202,7 @@ def with_values(config: Any, values: Mapping[str, Any]) -> Any:
         if key not in known:
             close = difflib.get_close_matches(key, known, n=1)
             hint = f'; did you mean {close[0]}?' if close else ''
-            raise ConfigError(
-                f'{key}: unknown key{hint} Known keys: {", ".join(sorted(known))}'
-            )
+            raise ConfigError(f'{key}: unknown key{hint} Known keys: {", ".join(sorted(known))}')
         config = _replace(config, key.split('.'), check_value(key, known[key][0], value))
     return config
 
@@ -226,5 +234,7 @@ def load_config(path: str | Path) -> PolicyConfig:
     except yaml.YAMLError as error:
         raise ConfigError(f'{path}: not valid YAML: {error}') from error
     if not isinstance(tree, Mapping):
-        raise ConfigError(f'{path}: found a {type(tree).__name__}, expected sections like "cache:"')
+        raise ConfigError(
+            f'{path}: found a {type(tree).__name__}, expected sections like "cache:"'
+        )
     return with_values(PolicyConfig(), flatten(tree))

@@ -31,3 +31,11 @@ class TrajectoryError(RmuscleError):
 
 class SetupError(RmuscleError):
     """Something outside the package (ROS overlay, EGL, a device) is missing or broken."""
+
+
+class RecordError(RmuscleError):
+    """What was recorded of a run is contradictory or of the wrong shape."""
+
+
+class ProcessError(RmuscleError):
+    """A process of the running system could not be started, ended by itself or does not answer."""

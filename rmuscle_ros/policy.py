@@ -18,7 +18,14 @@ import torch
 from rmuscle_ros.cache.scores import effective_rho
 from rmuscle_ros.config import PolicyConfig, with_values
 from rmuscle_ros.engine.device import resolve_device, resolve_dtype
-from rmuscle_ros.engine.eager import CachedPlan, CallResult, EagerEngine, Observed, Plan, RecordPlan
+from rmuscle_ros.engine.eager import (
+    CachedPlan,
+    CallResult,
+    EagerEngine,
+    Observed,
+    Plan,
+    RecordPlan,
+)
 from rmuscle_ros.errors import ConfigError
 from rmuscle_ros.memory.entry import Entry, TaskKey
 from rmuscle_ros.memory.library import Library
@@ -63,7 +70,7 @@ class Policy:
         )
         self.info = self._describe(loaded)
         self.trained = loaded.trained
-        self._calls: Counter[str] = Counter({category: 0 for category in CALL_CATEGORIES})
+        self._calls: Counter[str] = Counter(dict.fromkeys(CALL_CATEGORIES, 0))
         self._call = 0
         self._episode = 0
         self._instruction: str | None = None

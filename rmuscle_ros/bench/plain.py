@@ -22,10 +22,12 @@ def plain_prefill(model: TinyVla, x: Tensor) -> PrefixCache:
     kv = []
     for layer in model.prefix_layers:
         q, k, v = layer.attention.project(layer.input_norm(x), rope[:, :rows])
-        kv.append(F.pad(torch.stack((k, v)), (0, 0, 0, model.horizon)))
-        if q is not None:
-            x = x + layer.attention.attend(q, k, v)
-            x = x + layer.mlp(layer.post_attention_norm(x))
+        x = x + layer.attention.attend(q, k, v)
+        x = x + layer.mlp(layer.post_attention_norm(x))
+        kv.append(torch.stack((k, v)))
+    last = model.last_prefix_layer
+    kv.append(torch.stack(last.projection(last.input_norm(x), rope[:, :rows])))
+    kv = [F.pad(layer_kv, (0, 0, 0, model.horizon)) for layer_kv in kv]
     return PrefixCache(tuple(kv), rows, rope[:, rows:])
 
 

@@ -21,7 +21,7 @@ class RecordFfn:
     """Dense; keeps inputs and outputs of the visual rows at prefix sites.
 
     before_site: called ahead of every FFN of any stack; the rebuild thread yields there.
-    first_site_only: stop the prefill (StopPrefillError) once the first prefix site's input is known.
+    first_site_only: raise StopPrefillError once the first prefix site's input is known.
     """
 
     def __init__(

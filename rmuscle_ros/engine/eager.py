@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -90,13 +91,15 @@ class EagerEngine:
     def observe(self, inputs: ModelInputs) -> Observed:
         """Vision tower, visual key and embedding."""
         start = time.perf_counter()
-        features = self.model.vision(self._images(inputs), inputs.cameras, self._dense)
+        features = self.model.vision(self._images(inputs), self._dense)
         key = visual_key(features)
         prefix = self.model.embed(features, inputs)
         return Observed(inputs, prefix, key, _ms_since(start))
 
     @torch.inference_mode()
-    def run(self, observed: Observed, plan: Plan = None, noise: np.ndarray | None = None) -> CallResult:
+    def run(
+        self, observed: Observed, plan: Plan = None, noise: np.ndarray | None = None
+    ) -> CallResult:
         """Prefill and denoise. noise: float32 [H, A]; fresh Gaussian noise when None."""
         noise = self.draw_noise() if noise is None else np.asarray(noise, np.float32)
         start = time.perf_counter()
@@ -144,16 +147,12 @@ class EagerEngine:
     def _record(
         self, inputs: ModelInputs, before_site: Callable[[], None], first_site_only: bool
     ) -> RecordFfn:
-        record = RecordFfn(
-            self._modules, before_site=before_site, first_site_only=first_site_only
-        )
-        features = self.model.vision(self._images(inputs), inputs.cameras, record)
+        record = RecordFfn(self._modules, before_site=before_site, first_site_only=first_site_only)
+        features = self.model.vision(self._images(inputs), record)
         prefix = self.model.embed(features, inputs)
         record.visual = prefix.visual
-        try:
+        with contextlib.suppress(StopPrefillError):
             self.model.prefill(prefix, record)
-        except StopPrefillError:
-            pass
         return record
 
     def _context_runner(self, prefix: Prefix, plan: Plan) -> ContextFfn | None:

@@ -113,7 +113,8 @@ def read_episode(path: Path) -> Episode:
     try:
         with safe_open(path, framework='np') as file:
             header = json.loads((file.metadata() or {})['rmuscle_episode'])
-            tensors = {key: file.get_tensor(key) for key in file.keys()}
+            keys = file.keys()
+            tensors = {key: file.get_tensor(key) for key in keys}
         if header['format'] != FORMAT:
             raise LibraryError(
                 f'{path}: found format {header["format"]}, this version reads {FORMAT}; record '
@@ -165,5 +166,5 @@ def _digest(tensors: dict[str, np.ndarray]) -> str:
     for key in sorted(tensors):
         array = np.ascontiguousarray(tensors[key])
         digest.update(f'{key}{array.dtype}{array.shape}'.encode())
-        digest.update(memoryview(array).cast('B'))
+        digest.update(array.tobytes())
     return digest.hexdigest()

@@ -100,8 +100,10 @@ class Rebuilder:
         """Wait until everything wanted is expanded and no job is left; False on timeout."""
         with self._condition:
             done = self._condition.wait_for(
-                lambda: self._error is not None
-                or (not self._busy and not self._jobs and self._next_entry() is None),
+                lambda: (
+                    self._error is not None
+                    or (not self._busy and not self._jobs and self._next_entry() is None)
+                ),
                 timeout_s,
             )
         self.check()
@@ -164,7 +166,7 @@ class Rebuilder:
         return True
 
     def _expand_entry(self, entry: Entry) -> None:
-        """Expand unless the entry leaves the window meanwhile. Times exclude waiting at the gate."""
+        """Expand, unless the entry leaves the window meanwhile. Times exclude gate waits."""
         spent_ms = 0.0
         resumed = time.perf_counter()
 

@@ -55,8 +55,8 @@ class VlaModel(nn.Module, ABC):
         """Every live FFN by its site, in the order of execution."""
 
     @abstractmethod
-    def vision(self, images: Tensor, cameras: tuple[str, ...], ffn: Ffn) -> Tensor:
-        """images [V, S, S, 3] uint8 of the present ``cameras`` -> tower output [V, N, Dv]."""
+    def vision(self, images: Tensor, ffn: Ffn) -> Tensor:
+        """images [V, S, S, 3] uint8 of the present cameras -> tower output [V, N, Dv]."""
 
     @abstractmethod
     def embed(self, features: Tensor, inputs: ModelInputs) -> Prefix:

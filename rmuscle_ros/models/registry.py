@@ -31,7 +31,9 @@ def load_model(checkpoint: str, seed: int) -> LoadedModel:
 
         tiny = untrained(seed)
         config = {'type': TINY, 'config': dataclasses.asdict(tiny.config)}
-        return LoadedModel(tiny, f'{TINY} (untrained, seed {seed})', fingerprint(tiny, config), False)
+        return LoadedModel(
+            tiny, f'{TINY} (untrained, seed {seed})', fingerprint(tiny, config), False
+        )
     directory = Path(checkpoint).expanduser()
     config = read_config(directory)
     if config['type'] not in FAMILIES:
@@ -42,7 +44,7 @@ def load_model(checkpoint: str, seed: int) -> LoadedModel:
     load_weights(model, directory)
     model.eval().requires_grad_(False)
     name = f'{config["type"]} ({directory.name})'
-    return LoadedModel(model, name, fingerprint(model, config), True)
+    return LoadedModel(model, name, fingerprint(model, config), trained=True)
 
 
 def _tiny(config: dict[str, Any], directory: Path) -> VlaModel:

@@ -9,19 +9,21 @@ expert with adaRMS that attends to the prefix K/V of its own layer index. Flow m
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rmuscle_ros.models.base import Ffn, Prefix, VlaModel
-from rmuscle_ros.nn.attention import MultiQueryAttention
+from rmuscle_ros.nn.attention import KeyValueProjection, MultiQueryAttention
 from rmuscle_ros.nn.mlp import GatedMlp, Mlp
 from rmuscle_ros.nn.norm import AdaRmsNorm, RmsNorm, gated_residual
 from rmuscle_ros.nn.rope import rope_table
 from rmuscle_ros.nn.vision import VisionTower
-from rmuscle_ros.types import ACTION, PREFIX, VISION, ModelInputs, Site
+from rmuscle_ros.types import ACTION, PREFIX, ModelInputs, Site
 
 ALOHA_CAMERAS = ('cam_high', 'cam_left_wrist', 'cam_right_wrist')
 ALOHA_JOINTS = tuple(
@@ -80,28 +82,36 @@ class StepConditions:
 
 
 class PrefixLayer(nn.Module):
-    """One Gemma layer. The last one keeps K/V only: nobody reads the rest of it."""
+    """One Gemma layer of the prefix."""
 
     def __init__(self, config: TinyConfig, index: int) -> None:
         super().__init__()
         self.site = Site(PREFIX, index)
-        last = index == config.layers - 1
         self.input_norm = RmsNorm(config.width)
-        self.attention = MultiQueryAttention(
-            config.width, config.heads, config.head_width, output=not last
-        )
-        self.post_attention_norm = None if last else RmsNorm(config.width)
-        self.mlp = None if last else GatedMlp(config.width, config.hidden)
+        self.attention = MultiQueryAttention(config.width, config.heads, config.head_width)
+        self.post_attention_norm = RmsNorm(config.width)
+        self.mlp = GatedMlp(config.width, config.hidden)
 
     def forward(
         self, x: Tensor, rope: Tensor, mask: Tensor | None, ffn: Ffn
     ) -> tuple[Tensor, Tensor, Tensor]:
         """x [B, T, D] -> (x after the layer, k, v)."""
         q, k, v = self.attention.project(self.input_norm(x), rope)
-        if q is None or self.post_attention_norm is None:
-            return x, k, v
         x = x + self.attention.attend(q, k, v, mask)
         return x + ffn(self.site, self.post_attention_norm(x)), k, v
+
+
+class LastPrefixLayer(nn.Module):
+    """The expert reads K/V only, so the last layer's attention output and FFN do not exist."""
+
+    def __init__(self, config: TinyConfig) -> None:
+        super().__init__()
+        self.input_norm = RmsNorm(config.width)
+        self.projection = KeyValueProjection(config.width, config.head_width)
+
+    def forward(self, x: Tensor, rope: Tensor) -> tuple[Tensor, Tensor]:
+        """x [B, T, D] -> (k, v)."""
+        return self.projection(self.input_norm(x), rope)
 
 
 class ExpertLayer(nn.Module):
@@ -141,7 +151,13 @@ class ExpertLayer(nn.Module):
 
 
 class TinyVla(VlaModel):
-    """See the module docstring. ``forward`` does not exist: engines and training call the parts."""
+    """See the module docstring. Engines and training call its parts; it has no ``forward``."""
+
+    state_mean: Tensor
+    state_std: Tensor
+    action_mean: Tensor
+    action_std: Tensor
+    action_relative: Tensor
 
     def __init__(self, config: TinyConfig) -> None:
         super().__init__()
@@ -162,26 +178,35 @@ class TinyVla(VlaModel):
         self.view_embedding = nn.Parameter(torch.zeros(len(config.cameras), width))
         self.byte_embedding = nn.Embedding(256, width)
         self.state_proj = nn.Linear(joints, width)
-        self.prefix_layers = nn.ModuleList(PrefixLayer(config, i) for i in range(config.layers))
+        # cast: mypy sees only Module in a ModuleList
+        self.prefix_layers = cast(
+            Sequence[PrefixLayer],
+            nn.ModuleList(PrefixLayer(config, i) for i in range(config.layers - 1)),
+        )
+        self.last_prefix_layer = LastPrefixLayer(config)
         self.action_in_proj = nn.Linear(joints, width)
         self.time_mlp = nn.Sequential(
             nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU()
         )
-        self.expert_layers = nn.ModuleList(ExpertLayer(config, i) for i in range(config.layers))
+        self.expert_layers = cast(
+            Sequence[ExpertLayer],
+            nn.ModuleList(ExpertLayer(config, i) for i in range(config.layers)),
+        )
         self.final_norm = AdaRmsNorm(width)
         self.action_out_proj = nn.Linear(width, joints)
         for name in ('state_mean', 'state_std', 'action_mean', 'action_std'):
             fill = torch.zeros if name.endswith('mean') else torch.ones
             self.register_buffer(name, fill(joints))
+        # 1 where an action is a difference to the observed position, 0 where it is a position
+        self.register_buffer('action_relative', torch.zeros(joints))
 
     def ffn_modules(self) -> dict[Site, Mlp]:
-        layers = (*self.prefix_layers, *self.expert_layers)
-        modules: dict[Site, Mlp] = {
-            Site(VISION, i): layer.mlp for i, layer in enumerate(self.tower.layers)
-        }
-        return modules | {layer.site: layer.mlp for layer in layers if layer.mlp is not None}
+        modules: dict[Site, Mlp] = {layer.site: layer.mlp for layer in self.tower.layers}
+        modules.update({layer.site: layer.mlp for layer in self.prefix_layers})
+        modules.update({layer.site: layer.mlp for layer in self.expert_layers})
+        return modules
 
-    def vision(self, images: Tensor, cameras: tuple[str, ...], ffn: Ffn) -> Tensor:
+    def vision(self, images: Tensor, ffn: Ffn) -> Tensor:
         return self.tower(images, ffn)
 
     def embed(self, features: Tensor, inputs: ModelInputs) -> Prefix:
@@ -215,8 +240,13 @@ class TinyVla(VlaModel):
         kv = []
         for layer in self.prefix_layers:
             x, k, v = layer(x, rope[:, :rows], mask, ffn)
-            kv.append(F.pad(torch.stack((k, v)), (0, 0, 0, self.horizon)))
+            kv.append(self._with_room(k, v))
+        kv.append(self._with_room(*self.last_prefix_layer(x, rope[:, :rows])))
         return PrefixCache(tuple(kv), rows, rope[:, rows:])
+
+    def _with_room(self, k: Tensor, v: Tensor) -> Tensor:
+        """K and V of one layer with rows for the expert's own behind them."""
+        return F.pad(torch.stack((k, v)), (0, 0, 0, self.horizon))
 
     def step_conditions(self, times: Tensor) -> StepConditions:
         condition = self.time_mlp(time_embedding(times, self.config.width))
@@ -247,7 +277,9 @@ class TinyVla(VlaModel):
         return self.action_out_proj(AdaRmsNorm.forward(x, conditions.final[step]))
 
     def unnormalise(self, actions: Tensor, inputs: ModelInputs) -> Tensor:
-        return actions[0].float() * self.action_std + self.action_mean
+        state = torch.from_numpy(inputs.state).to(self.action_std)
+        targets = actions[0].to(self.action_std) * self.action_std + self.action_mean
+        return targets + self.action_relative * state
 
 
 def time_embedding(times: Tensor, width: int) -> Tensor:

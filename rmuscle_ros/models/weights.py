@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
 from rmuscle_ros.errors import CheckpointError
 
@@ -45,7 +45,8 @@ def load_weights(model: nn.Module, directory: Path) -> None:
     target = model.state_dict()
     try:
         with safe_open(path, framework='pt') as file:
-            found = {key: file.get_slice(key).get_shape() for key in file.keys()}
+            keys = file.keys()
+            found = {key: file.get_slice(key).get_shape() for key in keys}
             compare_keys(path, {key: list(value.shape) for key, value in target.items()}, found)
             with torch.no_grad():
                 for key, tensor in target.items():
@@ -104,9 +105,5 @@ def fingerprint(model: nn.Module, config: Mapping[str, Any]) -> str:
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode())
     for key, tensor in sorted(model.state_dict().items()):
         digest.update(key.encode())
-        digest.update(_bytes(tensor))
+        digest.update(tensor.detach().float().cpu().numpy().tobytes())
     return digest.hexdigest()[:16]
-
-
-def _bytes(tensor: Tensor) -> memoryview:
-    return memoryview(tensor.detach().float().cpu().contiguous().numpy()).cast('B')

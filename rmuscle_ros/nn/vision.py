@@ -6,7 +6,8 @@ The stem localises small objects better than one linear patch projection does at
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -59,8 +60,9 @@ class VisionTower(nn.Module):
             nn.Conv2d(64, width, 3, stride=stride, padding=1),
         )
         self.position = nn.Parameter(torch.zeros((image_size // patch_size) ** 2, width))
-        self.layers = nn.ModuleList(
-            VisionLayer(i, width, heads, hidden) for i in range(layers)
+        self.layers = cast(
+            Sequence[VisionLayer],
+            nn.ModuleList(VisionLayer(i, width, heads, hidden) for i in range(layers)),
         )
         self.norm = nn.LayerNorm(width, eps=1e-6)
 

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -26,7 +27,7 @@ def test_masks_nest_and_are_sorted():
     masks = NeuronMasks.from_scores(scores, (SITE,), group_len=5, steps=5)
     sets = [masks.neurons(0, SITE, k / 16).tolist() for k in range(1, 17)]
     assert all(s == sorted(s) for s in sets)
-    assert all(set(a) < set(b) for a, b in zip(sets, sets[1:], strict=False))
+    assert all(set(a) < set(b) for a, b in itertools.pairwise(sets))
     assert sets[-1] == list(range(53))
 
 

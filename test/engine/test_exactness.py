@@ -1,5 +1,7 @@
 """The equalities of "Exactness": every cached path against its dense twin."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -98,8 +100,8 @@ def test_error_at_one_site_falls_monotonically_in_rho_p(engine, call):
             errors.append(float((ffn(site, x) - dense).norm()))
             selected.append(set(ffn.trace.selected[site].tolist()))
     assert errors[0] > 0 and errors[-1] == 0
-    assert all(later <= earlier for earlier, later in zip(errors, errors[1:], strict=False))
-    assert all(small <= large for small, large in zip(selected, selected[1:], strict=False))
+    assert all(later <= earlier for earlier, later in itertools.pairwise(errors))
+    assert all(small <= large for small, large in itertools.pairwise(selected))
 
 
 def test_text_rows_are_always_recomputed(call):

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -46,4 +47,4 @@ def test_count_is_not_raised_by_rounding():
 def test_selected_sets_nest():
     drift = torch.rand(23, generator=torch.Generator().manual_seed(2)).round(decimals=1)
     sets = [set(select_rows(drift, rho / 10)[0].tolist()) for rho in range(11)]
-    assert all(small <= large for small, large in zip(sets, sets[1:], strict=False))
+    assert all(small <= large for small, large in itertools.pairwise(sets))

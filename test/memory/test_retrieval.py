@@ -56,7 +56,9 @@ def test_the_floor_keeps_a_station_that_hardly_varies_similar():
 
 
 def test_pairs_never_come_from_the_same_episode():
-    episodes = [episode(name, station_keys(np.arange(4) + 0.1 * i)) for i, name in enumerate('abc')]
+    episodes = [
+        episode(name, station_keys(np.arange(4) + 0.1 * i)) for i, name in enumerate('abc')
+    ]
     pairs = matching_pairs(episodes)
     assert len(pairs) == 12
     assert all(entry.episode_id != match.episode_id for entry, match in pairs)

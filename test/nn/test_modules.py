@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from rmuscle_ros.nn.attention import MultiQueryAttention
+from rmuscle_ros.nn.attention import KeyValueProjection, MultiQueryAttention
 from rmuscle_ros.nn.mlp import GatedMlp, PlainMlp
 from rmuscle_ros.nn.norm import AdaRmsNorm, RmsNorm, gated_residual
 from rmuscle_ros.nn.rope import rope_table, rotate
@@ -74,9 +74,11 @@ def test_multi_query_attention_equals_repeated_heads():
     assert torch.allclose(attention.attend(q, k, v), expected, atol=1e-5)
 
 
-def test_attention_without_output_refuses_to_attend():
-    attention = MultiQueryAttention(12, heads=3, head_width=4, output=False)
-    q, k, v = attention.project(torch.randn(1, 5, 12), rope_table(torch.arange(5), 4))
-    assert q is None
-    with pytest.raises(TypeError, match='output=False'):
-        attention.attend(k, k, v)
+def test_key_value_projection_rotates_keys_only():
+    projection = seeded(KeyValueProjection(12, head_width=4))
+    x, rope = torch.randn(1, 5, 12), rope_table(torch.arange(5), 4)
+    k, v = projection(x, rope)
+    plain = projection.kv_proj(x)
+    assert torch.equal(v[:, 0], plain[..., 4:])
+    assert torch.allclose(k[:, 0, 0], plain[:, 0, :4], atol=1e-6)
+    assert not torch.allclose(k[:, 0, 1:], plain[:, 1:, :4])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from rmuscle_ros.errors import ObservationError
@@ -64,5 +66,5 @@ def _state(observation: Observation, joint_names: tuple[str, ...]) -> np.ndarray
     return state
 
 
-def _names(names: object) -> str:
-    return ', '.join(names) or 'none'  # type: ignore[call-overload]
+def _names(names: Iterable[str]) -> str:
+    return ', '.join(names) or 'none'

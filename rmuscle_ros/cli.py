@@ -1,0 +1,136 @@
+"""``rmuscle ...``: a table of subcommands, each imported only when it is called.
+
+A subcommand is a module with ``add_arguments(parser)`` and ``run(args) -> int``, in the package
+that does the work; its docstring's first line is its description, and ``EXAMPLES`` (optional) is
+shown below its options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+
+from rmuscle_ros import __version__
+from rmuscle_ros.errors import RmuscleError, SetupError
+
+USER_ERROR = 2
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Command:
+    """One leaf of the table: where it lives, and whether it must run inside the ROS overlay."""
+
+    module: str
+    help: str
+    needs_ros: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """Subcommands under a common word."""
+
+    help: str
+    commands: Mapping[str, Command] = field(default_factory=dict)
+
+
+COMMANDS: dict[str, Command | Group] = {
+    'demo': Command(
+        'rmuscle_ros.ros.demo', 'move the simulated ALOHA through ROS 2 and report', needs_ros=True
+    ),
+    'eval': Group(
+        'measure the policy and its caches',
+        {
+            'separation': Command(
+                'rmuscle_ros.eval.separation',
+                'how well the fences tell right from wrong references',
+            )
+        },
+    ),
+    'bench': Group(
+        'timings, dense and cached side by side',
+        {'call': Command('rmuscle_ros.bench.call', 'one call by stage')},
+    ),
+}
+EXAMPLES = """examples:
+  rmuscle demo
+  rmuscle eval separation --json out/separation.json
+  rmuscle bench call --help
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (default: the process' own); the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        args = _parser(words).parse_args(words)
+        return int(args.run(args))
+    except RmuscleError as error:
+        print(f'rmuscle: error: {error}', file=sys.stderr)
+        return USER_ERROR
+    except KeyboardInterrupt:
+        print('rmuscle: interrupted', file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output, such as `head`, has gone; nothing more can be told.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser for ``words``: only the leaf they name is imported and has its options."""
+    parser = argparse.ArgumentParser(
+        prog='rmuscle',
+        description='Muscle memory for Vision-Language-Action policies.',
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument('--version', action='version', version=f'rmuscle_ros {__version__}')
+    path = [word for word in words if not word.startswith('-')]
+    _add_commands(parser, COMMANDS, path)
+    return parser
+
+
+def _add_commands(
+    parser: argparse.ArgumentParser,
+    table: Mapping[str, Command | Group] | Mapping[str, Command],
+    path: Sequence[str],
+) -> None:
+    choices = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
+    for name, entry in table.items():
+        child = choices.add_parser(
+            name, help=entry.help, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        if not path or path[0] != name:
+            continue
+        if isinstance(entry, Group):
+            child.description = entry.help
+            _add_commands(child, entry.commands, path[1:])
+        else:
+            _fill(child, entry)
+
+
+def _fill(parser: argparse.ArgumentParser, command: Command) -> None:
+    """Import the command's module and let it add its options."""
+    if command.needs_ros:
+        # Looked up here, not above: --help of the other commands must not need it.
+        from rmuscle_ros.ros.overlay import ensure_ros
+
+        ensure_ros()
+    try:
+        module = import_module(command.module)
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.partition('.')[0] == 'rmuscle_ros':
+            raise
+        raise SetupError(
+            f'{command.module} needs {error.name}, which {sys.executable} does not have: run '
+            '`make setup` in the checkout, or `pip install "rmuscle_ros[sim]"`'
+        ) from error
+    parser.description = (module.__doc__ or command.help).strip().splitlines()[0]
+    parser.epilog = getattr(module, 'EXAMPLES', None)
+    module.add_arguments(parser)
+    parser.set_defaults(run=module.run)

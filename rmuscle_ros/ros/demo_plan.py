@@ -1,0 +1,78 @@
+"""Which episodes the demo runs, in which order, and with which settings. No rclpy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rmuscle_ros.config import PolicyConfig, flatten
+from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.eval.records import CACHED, DENSE, REFERENCE
+
+COMPARISON_SEED_OFFSET = 100
+SEED_POLICY = (
+    'reference episodes: seed, seed + 1, ...; cached ones: seed + 100, seed + 101, ..., so that '
+    'no scene was recorded before; each dense one has the scene of the cached one next to it'
+)
+
+
+@dataclass(frozen=True)
+class PlannedEpisode:
+    """One episode to run; ``index`` counts within its kind."""
+
+    kind: str
+    index: int
+    seed: int
+
+    @property
+    def recorded(self) -> bool:
+        return self.kind == REFERENCE
+
+    @property
+    def cache_enabled(self) -> bool:
+        return self.kind == CACHED
+
+
+def plan(reference: int, cached: int, dense: int, seed: int) -> list[PlannedEpisode]:
+    """References first, then dense episodes spread evenly among the cached ones (C D C C D C C).
+
+    Interleaving keeps a machine that slows down over time from favouring one kind. Scenes: see
+    ``SEED_POLICY``.
+    """
+    episodes = [PlannedEpisode(REFERENCE, i, seed + i) for i in range(reference)]
+    first = seed + COMPARISON_SEED_OFFSET
+    # Dense episode j comes once this many cached ones have run.
+    after = [int((j + 0.5) * cached / dense) for j in range(dense)]
+    for done in range(cached + 1):
+        if done > 0:
+            episodes.append(PlannedEpisode(CACHED, done - 1, first + done - 1))
+        for j in (j for j, count in enumerate(after) if count == done):
+            partner = max(0, done - 1) if dense <= cached else j
+            episodes.append(PlannedEpisode(DENSE, j, first + partner))
+    return episodes
+
+
+def read_parameters(path: Path) -> dict[str, Any]:
+    """The parameters that a YAML of the form ``/**: ros__parameters:`` gives, dotted keys."""
+    try:
+        tree = yaml.safe_load(path.read_text())
+        return flatten(tree['/**']['ros__parameters'] or {})
+    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f'{path}: not a parameter file ({error!r}); expected "/**:" with "ros__parameters:"'
+        ) from error
+
+
+def write_parameters(values: Mapping[str, Any], path: Path) -> None:
+    """Write ``values`` (dotted keys) as a parameter file for any node in any namespace."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump({'/**': {'ros__parameters': dict(values)}}, sort_keys=True))
+
+
+def untrained(parameters: Mapping[str, Any]) -> bool:
+    """Whether the policy has random weights, which never succeed."""
+    return not parameters.get('model.checkpoint', PolicyConfig().model.checkpoint)

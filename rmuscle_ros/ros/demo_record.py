@@ -1,0 +1,56 @@
+"""The demo's run as ``rmuscle_ros.eval`` takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rmuscle_ros.config import PolicyConfig, fields_of
+from rmuscle_ros.eval import machine
+from rmuscle_ros.eval.records import EpisodeRecord, ModelRecord, RunRecord
+from rmuscle_ros.ros.demo_plan import SEED_POLICY
+from rmuscle_ros.ros.demo_recorder import Facts
+from rmuscle_ros.ros.demo_setup import UNTRAINED_NOTE, Setup
+
+
+def run_record(
+    setup: Setup, episodes: Sequence[EpisodeRecord], facts: Facts, started: str
+) -> RunRecord:
+    """The whole run. ``started``: date and time as text."""
+    return RunRecord(
+        episodes=tuple(episodes),
+        model=ModelRecord(
+            name=facts.policy.get('model', 'unknown'),
+            trained=setup.trained,
+            note='' if setup.trained else UNTRAINED_NOTE,
+        ),
+        settings=_settings(setup, facts),
+        versions=machine.versions(),
+        machine=machine.machine(),
+        window=facts.window,
+        incidents=facts.incidents,
+        started=started,
+    )
+
+
+def _settings(setup: Setup, facts: Facts) -> dict[str, Any]:
+    """What was in force; a setting the parameter file leaves out has its default."""
+    values = {key: default for key, _, default in fields_of(PolicyConfig())} | dict(
+        setup.parameters
+    )
+    chosen = {
+        name: values[f'cache.{name}']
+        for name in ('rho_p', 'rho_n', 'group_len', 'similarity_threshold')
+    }
+    return {
+        **chosen,
+        'drift_limit': facts.drift_limit,
+        'denoise_steps': values['engine.denoise_steps'],
+        'execution_horizon': values.get('execution_horizon'),
+        'admit': values['library.admit'],
+        'engine': facts.policy.get('engine'),
+        'device': facts.policy.get('device'),
+        'dtype': facts.policy.get('dtype'),
+        'episode_length_s': setup.episode_length_s,
+        'scenes': SEED_POLICY,
+    }

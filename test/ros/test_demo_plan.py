@@ -1,0 +1,66 @@
+"""The order and the scenes of the demo's episodes, and its parameter files."""
+
+import pytest
+
+from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.ros.demo_plan import plan, read_parameters, untrained, write_parameters
+
+
+def kinds(episodes):
+    return ''.join(episode.kind[0] for episode in episodes)
+
+
+def test_dense_episodes_lie_between_cached_ones():
+    assert kinds(plan(3, 5, 2, seed=0)) == 'rrr' + 'cdccdcc'
+
+
+def test_each_dense_episode_repeats_the_scene_of_a_cached_one():
+    episodes = plan(3, 5, 2, seed=7)
+    cached = [episode.seed for episode in episodes if episode.kind == 'cached']
+    dense = [episode.seed for episode in episodes if episode.kind == 'dense']
+    assert cached == [107, 108, 109, 110, 111]
+    assert dense == [107, 109]
+
+
+def test_no_compared_scene_was_recorded():
+    episodes = plan(50, 30, 30, seed=0)
+    recorded = {episode.seed for episode in episodes if episode.recorded}
+    assert not recorded & {episode.seed for episode in episodes if not episode.recorded}
+
+
+@pytest.mark.parametrize('counts', [(0, 0, 0), (2, 0, 3), (0, 4, 0), (1, 1, 1), (1, 2, 5)])
+def test_every_planned_count_is_met(counts):
+    letters = kinds(plan(*counts, seed=0))
+    assert tuple(letters.count(kind) for kind in 'rcd') == counts
+
+
+def test_only_cached_episodes_use_the_cache_and_only_references_are_recorded():
+    for episode in plan(2, 2, 2, seed=0):
+        assert episode.cache_enabled == (episode.kind == 'cached')
+        assert episode.recorded == (episode.kind == 'reference')
+
+
+def test_parameter_files_survive_a_round_trip(tmp_path):
+    values = {'cache.rho_p': 0.4, 'instruction': 'lift it', 'cache.enabled': False, 'n': 30.0}
+    write_parameters(values, tmp_path / 'deep' / 'file.yaml')
+    assert read_parameters(tmp_path / 'deep' / 'file.yaml') == values
+
+
+def test_nested_sections_become_dotted_keys(tmp_path):
+    path = tmp_path / 'file.yaml'
+    path.write_text('/**:\n  ros__parameters:\n    cache:\n      rho_p: 0.4\n')
+    assert read_parameters(path) == {'cache.rho_p': 0.4}
+
+
+@pytest.mark.parametrize('text', ['', 'rmuscle:\n  a: 1\n', '- 1\n', '{'])
+def test_a_file_of_another_form_is_refused_with_its_name(tmp_path, text):
+    path = tmp_path / 'file.yaml'
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r'file\.yaml: not a parameter file'):
+        read_parameters(path)
+
+
+def test_a_policy_without_a_checkpoint_counts_as_untrained():
+    assert untrained({})
+    assert untrained({'model.checkpoint': ''})
+    assert not untrained({'model.checkpoint': 'weights'})

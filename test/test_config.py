@@ -1,0 +1,55 @@
+import pytest
+
+from rmuscle_ros.config import PolicyConfig, fields_of, load_config, with_values
+from rmuscle_ros.errors import ConfigError
+
+
+def test_every_option_has_a_description():
+    for key, item, _ in fields_of(PolicyConfig()):
+        assert item.metadata['description'], key
+
+
+def test_values_are_set_by_dotted_key():
+    config = with_values(PolicyConfig(), {'cache.rho_p': 1, 'library.record': True})
+    assert config.cache.rho_p == 1.0
+    assert isinstance(config.cache.rho_p, float)
+    assert config.library.record
+    assert PolicyConfig().cache.rho_p == 0.4
+
+
+@pytest.mark.parametrize(
+    ('key', 'value', 'message'),
+    [
+        ('cache.rho_p', 1.5, 'cache.rho_p: found 1.5, expected a value from 0 to 1'),
+        ('cache.rho_p', float('nan'), 'cache.rho_p: found nan'),
+        ('cache.rho_n', 0.0, 'from 0.0625 to 1'),
+        ('cache.rho_p', 'high', "cache.rho_p: found 'high', expected a float"),
+        ('cache.rho_p', True, 'found True, expected a float'),
+        ('cache.group_len', 2.5, 'found 2.5, expected a int'),
+        ('cache.group_len', 0, 'at least 1'),
+        ('library.admit', 'some', "found 'some', expected one of success, all"),
+        ('cache.rho', 0.4, 'cache.rho: unknown key; did you mean cache.rho_'),
+        ('nonsense', 1, 'nonsense: unknown key'),
+    ],
+)
+def test_bad_values_are_refused_with_the_reason(key, value, message):
+    with pytest.raises(ConfigError, match=message):
+        with_values(PolicyConfig(), {key: value})
+
+
+def test_yaml_sections_are_read_strictly(tmp_path):
+    path = tmp_path / 'policy.yaml'
+    path.write_text('cache:\n  rho_p: 0.2\nlibrary:\n  admit: all\n')
+    config = load_config(path)
+    assert (config.cache.rho_p, config.library.admit) == (0.2, 'all')
+    path.write_text('cache:\n  rho_q: 0.2\n')
+    with pytest.raises(ConfigError, match='cache.rho_q'):
+        load_config(path)
+    path.write_text('cache: [')
+    with pytest.raises(ConfigError, match='not valid YAML'):
+        load_config(path)
+    path.write_text('- 1')
+    with pytest.raises(ConfigError, match='found a list'):
+        load_config(path)
+    with pytest.raises(ConfigError, match='cannot be read'):
+        load_config(tmp_path / 'none.yaml')
