@@ -7,9 +7,16 @@ ros2 launch rmuscle_ros aloha.launch.py sim:=false params_file:=my_robot.yaml
 from pathlib import Path
 
 from ament_index_python.packages import get_package_share_directory
-from launch.actions import DeclareLaunchArgument, EmitEvent, OpaqueFunction, RegisterEventHandler
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    OpaqueFunction,
+    RegisterEventHandler,
+    Shutdown,
+)
 from launch.event_handlers import OnProcessStart
 from launch.events import matches_action
+from launch.events.process import ProcessExited
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.event_handlers import OnStateTransition
 from launch_ros.events.lifecycle import ChangeState
@@ -58,7 +65,14 @@ def _action(process: NodeProcess) -> Node:
         ros_arguments=['--log-level', process.log_level],
         output='screen',
         emulate_tty=True,
+        on_exit=_stop_the_others,
     )
+
+
+def _stop_the_others(event: ProcessExited, context: LaunchContext) -> list[Shutdown]:
+    """None of the processes is of use without the others."""
+    # A second shutdown while the first is under way is an error in launch_ros.
+    return [] if context.is_shutdown else [Shutdown(reason=f'{event.process_name} has ended')]
 
 
 def _bring_up(node: LifecycleNode) -> list[RegisterEventHandler]:

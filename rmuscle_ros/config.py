@@ -63,7 +63,7 @@ class EngineConfig:
     denoise_steps: int = option(10, 'Euler steps per call.', minimum=1, maximum=100)
     threads: int = option(
         0,
-        'CPU threads of the matrix products; 0 leaves PyTorch its default.',
+        'CPU threads of the matrix products; 0 takes all cores but one, at most 8.',
         minimum=0,
         maximum=256,
     )
@@ -108,7 +108,7 @@ class CacheConfig:
         maximum=1.0,
     )
     drift_slack: float = option(
-        1.5, 'Drift fence: factor on the calibrated quantile.', minimum=1.0, maximum=10.0
+        1.25, 'Drift fence: factor on the calibrated quantile.', minimum=1.0, maximum=10.0
     )
     drift_patience: int = option(
         3,

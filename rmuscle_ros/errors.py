@@ -17,6 +17,10 @@ class LibraryError(RmuscleError):
     """A reference library on disk is damaged or of another format."""
 
 
+class DatasetError(RmuscleError):
+    """Demonstrations on disk are missing, damaged, of other settings, or cannot be written."""
+
+
 class ObservationError(RmuscleError):
     """An observation lacks a camera or joint, or holds something the policy cannot use."""
 

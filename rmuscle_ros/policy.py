@@ -17,7 +17,7 @@ import torch
 
 from rmuscle_ros.cache.scores import effective_rho
 from rmuscle_ros.config import PolicyConfig, with_values
-from rmuscle_ros.engine.device import resolve_device, resolve_dtype
+from rmuscle_ros.engine.device import resolve_device, resolve_dtype, resolve_threads
 from rmuscle_ros.engine.eager import (
     CachedPlan,
     CallResult,
@@ -81,8 +81,7 @@ class Policy:
     @classmethod
     def from_config(cls, config: PolicyConfig) -> Policy:
         """Load model and library. Raises RmuscleError with what to do."""
-        if config.engine.threads:
-            torch.set_num_threads(config.engine.threads)
+        torch.set_num_threads(resolve_threads(config.engine.threads))
         loaded = load_model(config.model.checkpoint, config.model.seed)
         directory = config.library.directory
         library = Library.load(Path(directory).expanduser()) if directory else Library()

@@ -1,4 +1,4 @@
-"""For every test: poisoned fresh memory, two threads, ROS on the loopback interface only."""
+"""For every test: poisoned fresh memory, one thread, ROS on the loopback interface only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
 import pytest
 import torch
 
-THREADS = 2
+pytest_plugins = ['tiny_fixtures']
+
+# Tests share the cores with the processes they start; spinning OpenMP threads would not.
+THREADS = 1
 # Domains above 101 collide with the ports of outgoing connections on Linux.
 DOMAINS = 101
 _counter = itertools.count()

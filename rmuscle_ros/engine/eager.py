@@ -85,7 +85,7 @@ class EagerEngine:
         self._dense = DenseFfn(self._modules)
         with torch.inference_mode():
             times = self.sampler.times().to(device)
-            self._conditions = self.model.step_conditions(times.to(dtype))
+            self.conditions = self.model.step_conditions(times.to(dtype))
 
     @torch.inference_mode()
     def observe(self, inputs: ModelInputs) -> Observed:
@@ -109,7 +109,7 @@ class EagerEngine:
         start = time.perf_counter()
         ffn = self._action_runner(plan, context)
         x = torch.from_numpy(noise)[None].to(self.device, self.dtype)
-        model, conditions = self.model, self._conditions
+        model, conditions = self.model, self.conditions
         x = self.sampler(x, lambda a, step: model.denoise(cache, a, conditions, step, ffn), ffn)
         actions = model.unnormalise(x, observed.inputs).cpu().numpy()
         return CallResult(

@@ -1,4 +1,4 @@
-"""``rmuscle demo``: station and node as processes, episodes dense and cached, then the report."""
+"""Run station and node as processes, episodes dense and cached, and report what they did."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from rmuscle_ros.ros.runner import Runner, commands, describe
 
 EXAMPLES = """examples:
   rmuscle demo
-  rmuscle demo --reference 1 --cached 1 --dense 1 --out out/quick
+  rmuscle demo --reference 2 --cached 1 --dense 1 --out out/quick
   rmuscle demo --rho-p 0.2 --rho-n 0.25 --json out/aggressive.json
 """
 
@@ -38,21 +38,33 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``rmuscle demo``."""
     parser.add_argument(
-        '--out', type=Path, default=Path('out/demo'), help='folder of the results (out/demo)'
+        '--out',
+        type=Path,
+        metavar='DIR',
+        default=Path('out/demo'),
+        help='results (out/demo)',
     )
     parser.add_argument('--json', type=Path, metavar='FILE', help='write the summary here as well')
-    parser.add_argument('--reference', type=int, default=3, help='episodes to record (3)')
-    parser.add_argument('--cached', type=int, default=5, help='cached episodes (5)')
-    parser.add_argument('--dense', type=int, default=2, help='dense episodes to compare with (2)')
-    parser.add_argument('--seed', type=int, default=0, help='seed of the first scene (0)')
-    parser.add_argument('--rho-p', type=float, help='share of visual rows recomputed')
-    parser.add_argument('--rho-n', type=float, help='share of FFN neurons computed')
-    parser.add_argument('--group-len', type=int, help='denoise steps per anchor')
     parser.add_argument(
-        '--params-file', type=Path, help="the node's parameters instead of config/aloha.yaml"
+        '--reference', type=int, metavar='N', default=3, help='recorded episodes (3)'
+    )
+    parser.add_argument('--cached', type=int, metavar='N', default=5, help='cached episodes (5)')
+    parser.add_argument('--dense', type=int, metavar='N', default=2, help='dense episodes (2)')
+    parser.add_argument('--seed', type=int, metavar='N', default=0, help='first scene (0)')
+    parser.add_argument('--rho-p', type=float, metavar='SHARE', help='visual rows recomputed')
+    parser.add_argument('--rho-n', type=float, metavar='SHARE', help='FFN neurons computed')
+    parser.add_argument('--group-len', type=int, metavar='N', help='denoise steps per anchor')
+    parser.add_argument(
+        '--params-file',
+        type=Path,
+        metavar='YAML',
+        help="the node's parameters instead of config/aloha.yaml",
     )
     parser.add_argument(
-        '--station-params-file', type=Path, help='those of the station, else config/station.yaml'
+        '--station-params-file',
+        type=Path,
+        metavar='YAML',
+        help='those of the station, else config/station.yaml',
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from typing import TextIO
 
@@ -19,12 +20,11 @@ class Progress:
         self._alive = self._stream.isatty()
         self._episodes = episodes
         self._unfinished = 0
+        self._lock = threading.Lock()
 
     def line(self, text: str) -> None:
-        """A line of its own."""
-        self._stream.write(f'{self._erase()}{text}\n')
-        self._stream.flush()
-        self._unfinished = 0
+        """A line of its own; from any thread."""
+        self._write(f'{text}\n', unfinished=0)
 
     def waiting(self, what: str, seconds: float) -> None:
         """Something takes a while; a plain line every 10 s where lines cannot be rewritten."""
@@ -62,17 +62,17 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         """Leave the cursor at the start of an empty line, whatever comes next."""
-        self._stream.write(self._erase())
-        self._stream.flush()
-        self._unfinished = 0
+        self._write('', unfinished=0)
 
     def _label(self, number: int, planned: PlannedEpisode) -> str:
         return f'[{number:2d}/{self._episodes}] {planned.kind:9s} scene {planned.seed:<5d}'
 
     def _rewrite(self, text: str) -> None:
-        self._stream.write(self._erase() + text)
-        self._stream.flush()
-        self._unfinished = len(text)
+        self._write(text, unfinished=len(text))
 
-    def _erase(self) -> str:
-        return f'\r{" " * self._unfinished}\r' if self._unfinished else ''
+    def _write(self, text: str, unfinished: int) -> None:
+        with self._lock:
+            erase = f'\r{" " * self._unfinished}\r' if self._unfinished else ''
+            self._stream.write(erase + text)
+            self._stream.flush()
+            self._unfinished = unfinished

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rclpy.utilities import get_rmw_implementation_identifier
+
 from rmuscle_ros.config import PolicyConfig, fields_of
 from rmuscle_ros.eval import machine
 from rmuscle_ros.eval.records import EpisodeRecord, ModelRecord, RunRecord
@@ -21,11 +23,12 @@ def run_record(
         episodes=tuple(episodes),
         model=ModelRecord(
             name=facts.policy.get('model', 'unknown'),
+            fingerprint=facts.policy.get('fingerprint'),
             trained=setup.trained,
             note='' if setup.trained else UNTRAINED_NOTE,
         ),
         settings=_settings(setup, facts),
-        versions=machine.versions(),
+        versions=machine.versions() | {'rmw': get_rmw_implementation_identifier()},
         machine=machine.machine(),
         window=facts.window,
         incidents=facts.incidents,
@@ -52,5 +55,6 @@ def _settings(setup: Setup, facts: Facts) -> dict[str, Any]:
         'device': facts.policy.get('device'),
         'dtype': facts.policy.get('dtype'),
         'episode_length_s': setup.episode_length_s,
+        'station_lag_max_ms': facts.station_lag_ms,
         'scenes': SEED_POLICY,
     }

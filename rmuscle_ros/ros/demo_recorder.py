@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from functools import partial
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rcl_interfaces.msg import Log
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image, JointState
@@ -19,13 +19,15 @@ from rmuscle_ros.errors import TrajectoryError
 from rmuscle_ros.eval.records import CallRecord, EpisodeRecord, Frame, JointTrace
 from rmuscle_ros.msg import ActionChunk, CacheStatus, EpisodeResult
 from rmuscle_ros.ros.conversions import image_array, to_seconds
+from rmuscle_ros.ros.demo_messages import call_record, known, window_status
 from rmuscle_ros.ros.demo_plan import PlannedEpisode
 from rmuscle_ros.ros.faults import POLICY
 from rmuscle_ros.ros.qos import latched_qos
+from rmuscle_ros.ros.station_diagnostics import LAG_MAX_KEY, loop_section
 from rmuscle_ros.ros.station_loop import ARMS, home_followers
 from rmuscle_ros.ros.station_messages import trajectory_command
 from rmuscle_ros.sim.aloha import CAMERAS, JOINT_NAMES
-from rmuscle_ros.types import Mode, Reason, WindowStatus
+from rmuscle_ros.types import WindowStatus
 
 FRAMES_PER_EPISODE = 6
 
@@ -35,13 +37,15 @@ class Facts:
     """What was learned about the run as a whole.
 
     policy: the values of the node's diagnostics about its policy (model, engine, device, ...).
-    window: the last one that had entries; None without a ``~/status``.
+    window: as it was late in the last episode; None without a ``~/status``.
+    station_lag_ms: the most that a control step of the station came late during an episode.
     incidents: errors and rejections in words, each once, with its count.
     """
 
     policy: Mapping[str, str]
     window: WindowStatus | None
     drift_limit: float | None
+    station_lag_ms: float | None
     incidents: tuple[str, ...]
 
 
@@ -69,13 +73,15 @@ class Recorder:
 
     def __init__(self, node: Node, station: str, policy: str, episode_length_s: float) -> None:
         self._node = node
-        self._frame_period_s = episode_length_s / FRAMES_PER_EPISODE
+        self._frame_period_s = episode_length_s / (FRAMES_PER_EPISODE - 1)
         self._lock = threading.Lock()
         self._take: _Take | None = None
         self._followers = home_followers()
         self._pictures: dict[str, Image] = {}
         self._status: CacheStatus | None = None
-        self._used_window: CacheStatus | None = None
+        self._episode_status: CacheStatus | None = None
+        self._lag_section = loop_section(station)
+        self._station_lag_ms: float | None = None
         self._policy_section = f'{policy}: {POLICY}'
         self._policy_values: dict[str, str] = {}
         self._incidents: dict[str, int] = {}
@@ -131,11 +137,12 @@ class Recorder:
     def facts(self) -> Facts:
         """What is known by now about the run as a whole."""
         with self._lock:
-            status = self._used_window or self._status
+            status = self._episode_status or self._status
             return Facts(
                 policy=dict(self._policy_values),
                 window=None if status is None else window_status(status),
-                drift_limit=None if status is None else _known(status.drift_limit),
+                drift_limit=None if status is None else known(status.drift_limit),
+                station_lag_ms=self._station_lag_ms,
                 incidents=tuple(
                     text if count == 1 else f'{text} ({count} times)'
                     for text, count in self._incidents.items()
@@ -148,6 +155,7 @@ class Recorder:
         create(CacheStatus, f'{policy}/status', self._on_status, 10)
         create(EpisodeResult, f'{station}/episode_result', self._on_result, latched_qos())
         create(DiagnosticArray, '/diagnostics', self._on_diagnostics, 50)
+        create(Log, '/rosout', self._on_log, 50)
         create(JointState, 'joint_states', self._on_joints, 200)
         for arm in ARMS:
             create(
@@ -217,8 +225,8 @@ class Recorder:
     def _on_status(self, message: CacheStatus) -> None:
         with self._lock:
             self._status = message
-            if message.window_entries:
-                self._used_window = message
+            if self._take is not None:
+                self._episode_status = message
 
     def _on_result(self, message: EpisodeResult) -> None:
         with self._lock:
@@ -228,56 +236,23 @@ class Recorder:
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         with self._lock:
             for status in message.status:
-                if status.name == self._policy_section and status.values:
-                    self._policy_values = {item.key: item.value for item in status.values}
+                values = {item.key: item.value for item in status.values}
+                if status.name == self._policy_section and values:
+                    self._policy_values = values
+                if self._take is not None and status.name == self._lag_section:
+                    self._note_lag(values.get(LAG_MAX_KEY))
                 if self._take is not None and status.level == DiagnosticStatus.ERROR:
-                    self._count(f'{status.name}: {status.message}')
+                    # One that lasts is repeated every second, and is in the log once as well.
+                    self._incidents.setdefault(f'{status.name.lstrip("/")}: {status.message}', 1)
+
+    def _on_log(self, message: Log) -> None:
+        if message.level >= Log.ERROR:
+            with self._lock:
+                self._count(f'{message.name}: {message.msg.splitlines()[0]}')
+
+    def _note_lag(self, text: str | None) -> None:
+        if text:
+            self._station_lag_ms = max(float(text), self._station_lag_ms or 0.0)
 
     def _count(self, text: str) -> None:
         self._incidents[text] = self._incidents.get(text, 0) + 1
-
-
-def call_record(message: ActionChunk, time_s: float, now_s: float) -> CallRecord:
-    """A chunk as it arrived at ``now_s``, ``time_s`` into the episode."""
-    stamp_s = to_seconds(message.header.stamp)
-    return CallRecord(
-        call=message.call,
-        time_s=time_s,
-        mode=Mode(message.mode),
-        reason=Reason(message.reason),
-        episode=message.episode,
-        detail=message.detail,
-        vision_ms=_known(message.vision_ms),
-        prefill_ms=_known(message.prefill_ms),
-        denoise_ms=_known(message.denoise_ms),
-        total_ms=_known(message.total_ms),
-        gate_wait_ms=_known(message.gate_wait_ms),
-        similarity=_known(message.similarity),
-        drift=_known(message.drift),
-        reference_id=message.reference_id or None,
-        rho_p=_known(message.rho_p),
-        rho_n=_known(message.rho_n),
-        observation_stamp_s=stamp_s,
-        observation_age_ms=_known(1e3 * (now_s - stamp_s) - message.total_ms),
-        joint_names=tuple(message.joint_names),
-        period_s=message.period_s,
-        horizon=message.horizon,
-        skipped_rows=message.skipped_rows,
-    )
-
-
-def window_status(message: CacheStatus) -> WindowStatus:
-    """The window as ``~/status`` reports it."""
-    return WindowStatus(
-        entries=message.window_entries,
-        bytes=message.window_bytes,
-        capacity=message.window_capacity,
-        pending=message.rebuild_pending,
-        rebuilds=message.rebuilds,
-        rebuild_ms_p50=_known(message.rebuild_ms_p50),
-        misses=message.rebuild_misses,
-    )
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value

@@ -22,9 +22,11 @@ from typing import Any, NoReturn
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
+from lifecycle_msgs.srv import ChangeState
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
 
@@ -83,6 +85,7 @@ class RmuscleNode(LifecycleNode):
         self._session: Session | None = None
         self._state = 'unconfigured'
         self._faults = Faults(self._log_fault)
+        self._refuse_impossible_transitions()
         self._options = Parameters(self, self._apply)
         # Diagnostics speak in every state, so these are not managed by the lifecycle.
         self._diagnostics = self.create_publisher(
@@ -154,6 +157,7 @@ class RmuscleNode(LifecycleNode):
     @transition(on_exception=FAILURE)
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         if self.busy:
+            self._state = 'finalized'
             return FAILURE
         self._teardown()
         return super().on_error(state)
@@ -166,6 +170,23 @@ class RmuscleNode(LifecycleNode):
     def destroy_node(self) -> None:
         self._teardown()
         super().destroy_node()
+
+    def _refuse_impossible_transitions(self) -> None:
+        """Answer a transition that the state does not allow; rclpy would let it end the node."""
+        service = self._service_change_state
+        change = service.callback
+
+        def guarded(
+            request: ChangeState.Request, response: ChangeState.Response
+        ) -> ChangeState.Response:
+            try:
+                return change(request, response)
+            except rclpy_implementation.RCLError as error:
+                self.get_logger().error(f'no such transition in state {self._state}: {error}')
+                response.success = False
+                return response
+
+        service.callback = guarded
 
     def _configured(self) -> Session:
         if self._session is None:
@@ -221,12 +242,11 @@ class RmuscleNode(LifecycleNode):
 
 def run(args: list[str] | None = None, policy_factory: PolicyFactory = load_policy) -> int:
     """Spin the node until SIGINT or SIGTERM. 0 after a clean stop, 2 for bad parameters."""
-    # rclpy's own handlers would end the context before the hold command is out.
-    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:
+        _init(args)
         node = RmuscleNode(policy_factory)
     except ConfigError as error:
         print(f'rmuscle_node: {error}', file=sys.stderr)
@@ -248,6 +268,17 @@ def run(args: list[str] | None = None, policy_factory: PolicyFactory = load_poli
     node.destroy_node()
     rclpy.try_shutdown()
     return 0
+
+
+def _init(args: list[str] | None) -> None:
+    """Start rclpy; ConfigError for an argument or a parameter file that it cannot read."""
+    try:
+        # rclpy's own handlers would end the context before the hold command is out.
+        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    except rclpy_implementation.UnknownROSArgsError as error:
+        raise ConfigError(f'unknown ROS arguments {error}') from error
+    except rclpy_implementation.RCLError as error:
+        raise ConfigError(str(error)) from error
 
 
 def main(args: list[str] | None = None) -> NoReturn:

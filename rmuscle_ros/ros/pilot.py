@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rmuscle_ros.errors import ObservationError, RebuildError
@@ -75,6 +75,7 @@ class Pilot:
         self._blocked = False
         self._episode_over: str | None = None
         self._obstacle: str | None = None
+        self._held: Mapping[str, float] | None = None
         self._usable_s = 0.0
         self._observed_s: float | None = None
 
@@ -82,6 +83,7 @@ class Pilot:
         """Begin to command the arm, from rest."""
         with self._lock:
             self._begin()
+            self._held = None
             self._flying = True
 
     def deactivate(self) -> None:
@@ -241,15 +243,16 @@ class Pilot:
             self._faults.clear(OBSERVATIONS, key)
 
     def _hold(self, now: Now) -> None:
-        """Stop the arm where it was measured, else at the target it was following."""
+        """Stop the arm where it was measured, else at its target, else where it was held last."""
         positions = self._senses.sampler.joints(now)
         plan = self.schedule.plan
         self.schedule.halt(now.time_s)
         if positions is None and plan is not None:
             targets = plan.at(now.time_s).tolist()
             positions = dict(zip(self._policy.info.joint_names, targets, strict=True))
+        self._held = positions = positions or self._held
         if positions is None:
-            text = 'no joint state, so no hold command; controllers stop at their last row'
+            text = 'no joint state since activation, so no hold command was sent'
             self._faults.set(SCHEDULE, 'hold', Level.ERROR, text)
             return
         self._actuators.hold(positions)

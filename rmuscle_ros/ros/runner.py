@@ -92,6 +92,7 @@ class ManagedProcess:
         self.log_file = log_file
         self.tail: deque[str] = deque(maxlen=30)
         self._show = show
+        self._log = log_file.open('w')
         try:
             self._process = subprocess.Popen(
                 command.argv,
@@ -106,6 +107,7 @@ class ManagedProcess:
                 preexec_fn=_die_with_parent,
             )
         except OSError as error:
+            self._log.close()
             raise ProcessError(
                 f'{command.name}: cannot start {command.argv[0]} ({error.strerror})'
             ) from error
@@ -144,10 +146,10 @@ class ManagedProcess:
 
     def _read(self) -> None:
         assert self._process.stdout is not None  # for mypy: it is a pipe
-        with self.log_file.open('w') as log, self._process.stdout as stream:
+        with self._log, self._process.stdout as stream:
             for line in stream:
-                log.write(line)
-                log.flush()
+                self._log.write(line)
+                self._log.flush()
                 self.tail.append(line.rstrip('\n'))
                 if any(mark in line for mark in _ALARMING):
                     self._show(f'[{self.command.name}] {line.rstrip()}')

@@ -228,7 +228,7 @@ class Sampler:
         return Selection({name: s.value for name, s in chosen.items()}, joints, stamp_s)
 
     def joints(self, now: Now) -> Any | None:
-        """The newest joint state, restart or not; None when it is too old to be called measured."""
+        """The newest joint state, restart or not; None when too old to be called measured."""
         with self._lock:
             measured = self._measured
         if measured is None:

@@ -110,12 +110,17 @@ class Schedule:
         return float(self._plan.times_s[rows - 1]) - latency_s
 
     def accept(self, chunk: ActionChunk, now_s: float) -> Plan | None:
-        """Make ``chunk`` the running plan from ``now_s`` on; None when all its rows are past."""
-        elapsed = max(0, math.floor((now_s + LEAD_S - chunk.stamp_s) / self._period_s + _ROUNDING))
-        skipped = min(elapsed, self._consumed(chunk.stamp_s, now_s))
+        """Make ``chunk`` the running plan from ``now_s`` on; None when all its rows are past.
+
+        The arm is as far into the chunk as it moved since the observation. If it moved all the
+        time, rows keep the times they were meant for; if it stood still, the chunk starts at row
+        0 now, however long the call took.
+        """
+        moved_s = self._moved_s(chunk.stamp_s, now_s)
+        skipped = math.floor((moved_s + LEAD_S) / self._period_s + _ROUNDING) if moved_s else 0
         if skipped >= chunk.horizon:
             return None
-        start_s = chunk.stamp_s if skipped == elapsed else now_s - skipped * self._period_s
+        start_s = now_s - moved_s
         times_s = start_s + self._period_s * np.arange(skipped + 1, chunk.horizon + 1)
         rows = chunk.actions[skipped:].astype(np.float64)
         running = self._running(now_s)
@@ -143,11 +148,10 @@ class Schedule:
     def _running(self, now_s: float) -> Plan | None:
         return self._plan if self._plan is not None and self._plan.end_s > now_s else None
 
-    def _consumed(self, since_s: float, now_s: float) -> int:
-        """Control periods between ``since_s`` and ``now_s`` in which the arm followed a plan."""
+    def _moved_s(self, since_s: float, now_s: float) -> float:
+        """For how long between ``since_s`` and ``now_s`` the arm followed a plan."""
         moving_since_s, moving_until_s = self._moving_s
-        time_s = min(now_s + LEAD_S, moving_until_s) - max(since_s, moving_since_s)
-        return max(0, math.floor(time_s / self._period_s + _ROUNDING)) if time_s > 0.0 else 0
+        return max(0.0, min(now_s, moving_until_s) - max(since_s, moving_since_s))
 
     def _blend(self, rows: np.ndarray, times_s: np.ndarray, running: Plan) -> None:
         """Move the first ``blend_rows`` rows towards ``running``, less from row to row."""

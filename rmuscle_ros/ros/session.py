@@ -102,6 +102,8 @@ class Session:
         self._commands.flush(FLUSH_S)
 
     def close(self) -> None:
+        """Release everything; an active session is stopped first, the arm held."""
+        self.deactivate()
         self._stack.close()
 
     def _build(self, policy_factory: PolicyFactory, stack: ExitStack) -> None:

@@ -10,6 +10,7 @@ from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from rmuscle_ros.ros.station_schedule import Schedule, Timing
 
 _HARDWARE_ID = 'simulation'
+LAG_MAX_KEY = 'lag max (ms)'
 
 
 @dataclass
@@ -27,6 +28,11 @@ class TrajectoryCount:
         self.last_reason = reason
 
 
+def loop_section(node: str) -> str:
+    """The name under which the control loop of ``node`` (its full name) reports."""
+    return f'{node}: control loop'
+
+
 def loop_status(node: str, timing: Timing, schedule: Schedule) -> DiagnosticStatus:
     """The pace of the control loop in the last second."""
     period_ms = 1e3 * schedule.period_s
@@ -37,14 +43,14 @@ def loop_status(node: str, timing: Timing, schedule: Schedule) -> DiagnosticStat
         level = DiagnosticStatus.WARN
         text = f'late by up to {timing.lag_max_ms:.0f} ms: the machine is overloaded'
     return _status(
-        f'{node}: control loop',
+        loop_section(node),
         level,
         text,
         {
             'control steps': str(timing.steps),
             'control period (ms)': f'{period_ms:g}',
             'lag p50 (ms)': _number(timing.lag_p50_ms),
-            'lag max (ms)': _number(timing.lag_max_ms),
+            LAG_MAX_KEY: _number(timing.lag_max_ms),
             'step p50 (ms)': _number(timing.step_p50_ms),
             'images per camera': str(timing.images),
             'render all cameras p50 (ms)': _number(timing.render_p50_ms),
@@ -69,7 +75,7 @@ def trajectory_status(node: str, counts: Mapping[str, TrajectoryCount]) -> Diagn
 
 def _status(name: str, level: bytes, text: str, values: Mapping[str, str]) -> DiagnosticStatus:
     return DiagnosticStatus(
-        name=name.lstrip('/'),
+        name=name,
         level=level,
         message=text,
         hardware_id=_HARDWARE_ID,

@@ -104,12 +104,19 @@ class StationLoop:
             self._episode.begin(now_s)
 
     def reset(self, seed: int, length_s: float) -> None:
-        """Begin a new episode: arms home, no trajectories, the scene of ``seed``."""
+        """Begin a new episode: arms home, no trajectories, the scene of ``seed``.
+
+        ProcessError when the loop does not do it in time, or does not run.
+        """
         request = _Reset(seed, length_s, threading.Event())
         with self._lock:
             self._reset = request
-        if not request.done.wait(_ANSWER_S):
-            raise ProcessError(f'the station was not reset within {_ANSWER_S:.0f} s')
+        end_s = time.monotonic() + _ANSWER_S
+        while not request.done.wait(0.1):
+            if not self._thread.is_alive():
+                raise ProcessError('the simulation has stopped; its log says why')
+            if time.monotonic() > end_s:
+                raise ProcessError(f'the station was not reset within {_ANSWER_S:.0f} s')
 
     def _run(self) -> None:
         try:

@@ -179,6 +179,9 @@ def run(args: list[str] | None = None) -> int:
     node.start()
     while not stop.is_set() and not node.failure.is_set():
         executor.spin_once(timeout_sec=0.1)
+    # Who asks again while we stop, in bounded time, must not cut that short.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     node.stop()
     executor.shutdown()
     node.destroy_node()

@@ -5,6 +5,7 @@ tasks        task name -> instruction and success rule
 trajectory   what a joint_trajectory_controller accepts, and how it interpolates
 simulator    imports MuJoCo, dm_control and gym-aloha, or says what to install
 cameras      the three cameras and their off-screen renderer
+detached     the cameras for another thread than the one that steps the physics
 scene        gym-aloha's scene and task with our cameras
 station      ``AlohaStation``: reset, step, joint state, pictures, reward
 kinematics   inverse kinematics of one arm, smooth paths through way-points

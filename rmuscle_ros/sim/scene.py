@@ -59,7 +59,10 @@ class Scene:
         )
 
     def reset(self, seed: int) -> int:
-        """Arms home, the cube where gym-aloha puts it for ``seed``; returns the reward."""
+        """Arms home, the cube where gym-aloha puts it for ``seed``; returns the reward.
+
+        gym-aloha takes the cube's pose from a global: reset scenes from one thread at a time.
+        """
         gym_aloha_sim.BOX_POSE[0] = sample_box_pose(seed)
         self._environment.reset()
         return self._task.get_reward(self.physics)

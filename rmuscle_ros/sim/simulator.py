@@ -10,8 +10,8 @@ from types import ModuleType
 from rmuscle_ros.errors import SetupError
 
 EGL_HINT = (
-    'Off-screen rendering needs EGL: apt-get install libegl1 libgl1 libgl1-mesa-dri, and run with '
-    'MUJOCO_GL=egl set before anything imports mujoco.'
+    'Off-screen rendering needs EGL: apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri '
+    'libgles2, and run with MUJOCO_GL=egl set before anything imports mujoco.'
 )
 
 
@@ -28,7 +28,8 @@ def load_scene() -> ModuleType:
     except ModuleNotFoundError as error:
         raise SetupError(
             f'the simulated station needs the Python module {error.name}, which is not '
-            f'installed in {sys.executable}; run: pip install mujoco gym-aloha'
+            f'installed in {sys.executable}; run `make setup` in the checkout, or '
+            '`pip install "rmuscle_ros[sim]"`'
         ) from error
     except Exception as error:  # PyOpenGL raises AttributeError and others without its libraries
         raise SetupError(f'the simulator cannot be loaded ({error!r}). {EGL_HINT}') from error

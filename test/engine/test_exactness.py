@@ -39,7 +39,7 @@ def call(engine, make_inputs):
 
 
 def test_dense_equals_modules_without_any_runner(engine, call):
-    conditions = engine._conditions
+    conditions = engine.conditions
     with torch.inference_mode():
         cache = plain_prefill(engine.model, call.observed.prefix.x)
         noise = torch.from_numpy(call.noise)[None]
@@ -145,7 +145,7 @@ def test_recorded_scores_follow_the_formula(engine, call):
         spy = Spy(modules)
         x = torch.from_numpy(call.noise)[None]
         engine.sampler(
-            x, lambda a, s: engine.model.denoise(cache, a, engine._conditions, s, spy), spy
+            x, lambda a, s: engine.model.denoise(cache, a, engine.conditions, s, spy), spy
         )
     masks = engine.run(call.observed, RecordPlan(5, 'delta'), call.noise).masks
     site = Site(ACTION, 1)
@@ -160,7 +160,7 @@ def test_masks_of_fewer_steps_are_refused(engine, call):
     masks = call.masks(5)
     engine.sampler = type(engine.sampler)(12)
     with torch.inference_mode():
-        engine._conditions = engine.model.step_conditions(engine.sampler.times())
+        engine.conditions = engine.model.step_conditions(engine.sampler.times())
     with pytest.raises(ConfigError, match='recorded with 10 steps'):
         call.cached(rho_p=1.0, masks=masks, rho_n=0.5)
 

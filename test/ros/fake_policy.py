@@ -58,7 +58,12 @@ def make_chunk(
 class FakePolicy:
     """latency_s: how long ``infer`` takes. fault: raised by ``infer`` while it is set."""
 
-    def __init__(self, config: PolicyConfig | None = None, latency_s: float = 0.05) -> None:
+    def __init__(
+        self,
+        config: PolicyConfig | None = None,
+        latency_s: float = 0.05,
+        period_s: float = PERIOD_S,
+    ) -> None:
         self.info = PolicyInfo(
             model='fake',
             fingerprint='0',
@@ -66,7 +71,7 @@ class FakePolicy:
             image_size=(4, 4),
             joint_names=JOINTS,
             horizon=HORIZON,
-            period_s=PERIOD_S,
+            period_s=period_s,
             device='cpu',
             dtype='float32',
             engine='fake',
@@ -94,7 +99,8 @@ class FakePolicy:
                 self.in_call.clear()
             start = np.array([obs.joints[name] for name in JOINTS], np.float32)
             ramp = np.linspace(0.0, 0.1, HORIZON, dtype=np.float32)[:, None]
-            return make_chunk(obs.stamp_s, start + ramp, call=len(self.observations))
+            actions, period_s = start + ramp, self.info.period_s
+            return make_chunk(obs.stamp_s, actions, period_s=period_s, call=len(self.observations))
 
     def warm_up(self) -> None:
         self.warm_ups += 1

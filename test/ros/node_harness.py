@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import rclpy
+from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
 from fake_policy import CAMERAS, JOINTS, FakePolicy
 from lifecycle_msgs.msg import Transition
@@ -24,6 +25,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from rmuscle_ros.msg import ActionChunk, CacheStatus
 from rmuscle_ros.ros import qos
+from rmuscle_ros.ros.conversions import to_time
 from rmuscle_ros.ros.node import RmuscleNode
 
 PARAMETERS: dict[str, Any] = {
@@ -38,6 +40,8 @@ PARAMETERS: dict[str, Any] = {
     'execution_horizon': 10,
     'blend_rows': 3,
     'allow_cpu': True,
+    'max_image_age_s': 0.5,
+    'max_joint_age_s': 0.5,
 }
 TRANSITIONS = {
     'configure': Transition.TRANSITION_CONFIGURE,
@@ -65,13 +69,13 @@ def is_hold(message: JointTrajectory) -> bool:
 class Robot:
     """Publishes cameras and joint states, keeps what the node sends.
 
-    image_period_s: None stops the cameras. joint_names, encoding: what the messages say.
+    joint_names, positions, encoding: what the messages say. silent: sources that send nothing.
     """
 
     def __init__(self, context: Context, target: str = '/rmuscle') -> None:
         self.node = Node('robot', context=context)
         self.target = target
-        self.sending = True
+        self.clock_s: float | None = None
         self.joint_names = list(JOINTS)
         self.positions = {name: 0.1 * index for index, name in enumerate(JOINTS)}
         self.silent: set[str] = set()
@@ -83,7 +87,8 @@ class Robot:
         self._clients: dict[str, Any] = {}
         sensor = qos.sensor_qos('best_effort', 1)
         self._cameras = {
-            name: self.node.create_publisher(Image, f'{name}/image_raw', sensor) for name in CAMERAS
+            name: self.node.create_publisher(Image, f'{name}/image_raw', sensor)
+            for name in CAMERAS
         }
         self._joints = self.node.create_publisher(JointState, 'joint_states', sensor)
         self.instruction = self.node.create_publisher(
@@ -136,6 +141,12 @@ class Robot:
     def state(self) -> str:
         return self.call(GetState, 'get_state').current_state.label
 
+    def stamp(self) -> Time:
+        """Now: by the system's clock, or by the simulated one that a test sets."""
+        if self.clock_s is not None:
+            return to_time(self.clock_s)
+        return self.node.get_clock().now().to_msg()
+
     def image(self, name: str) -> Image:
         message = Image(height=4, width=6, step=18, encoding=self.encoding)
         message.header.frame_id = name
@@ -143,18 +154,18 @@ class Robot:
         return message
 
     def _publish_images(self) -> None:
-        stamp = self.node.get_clock().now().to_msg()
+        stamp = self.stamp()
         for name, publisher in self._cameras.items():
-            if self.sending and name not in self.silent:
+            if name not in self.silent:
                 message = self.image(name)
                 message.header.stamp = stamp
                 publisher.publish(message)
 
     def _publish_joints(self) -> None:
-        if not self.sending or 'joint_states' in self.silent:
+        if 'joint_states' in self.silent:
             return
         message = JointState(name=self.joint_names)
-        message.header.stamp = self.node.get_clock().now().to_msg()
+        message.header.stamp = self.stamp()
         message.position = [self.positions.get(name, 9.0) for name in self.joint_names]
         self._joints.publish(message)
 
@@ -193,11 +204,11 @@ class _Spinning:
 
 
 @contextmanager
-def robot_only(domain_id: int) -> Iterator[Robot]:
+def robot_only(domain_id: int, target: str = '/rmuscle') -> Iterator[Robot]:
     """The robot, for a node that runs in another process."""
     context = Context()
     rclpy.init(context=context, domain_id=domain_id)
-    robot = Robot(context)
+    robot = Robot(context, target)
     spinning = _Spinning(robot.node, context)
     try:
         yield robot

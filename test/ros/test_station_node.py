@@ -9,22 +9,22 @@ import pytest
 
 pytest.importorskip('rclpy', reason='rclpy is not importable: run through `make test`')
 
-import rclpy  # noqa: E402
-from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
-from rclpy.qos import qos_profile_sensor_data  # noqa: E402
-from ros_support import Peer, deployment, environment, start, wait_for  # noqa: E402
-from rosgraph_msgs.msg import Clock  # noqa: E402
-from sensor_msgs.msg import Image, JointState  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint  # noqa: E402
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.qos import qos_profile_sensor_data
+from ros_support import Peer, deployment, environment, start, wait_for
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import Image, JointState
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from rmuscle_ros.errors import ConfigError  # noqa: E402
-from rmuscle_ros.msg import EpisodeResult  # noqa: E402
-from rmuscle_ros.ros.conversions import image_array, to_duration, to_seconds  # noqa: E402
-from rmuscle_ros.ros.qos import latched_qos  # noqa: E402
-from rmuscle_ros.ros.station_loop import arm_joints  # noqa: E402
-from rmuscle_ros.ros.station_node import StationNode  # noqa: E402
-from rmuscle_ros.sim.aloha import CAMERAS, HOME, JOINT_NAMES  # noqa: E402
+from rmuscle_ros.errors import ConfigError, ProcessError
+from rmuscle_ros.msg import EpisodeResult
+from rmuscle_ros.ros.conversions import image_array, to_duration, to_seconds
+from rmuscle_ros.ros.qos import latched_qos
+from rmuscle_ros.ros.station_loop import arm_joints
+from rmuscle_ros.ros.station_node import StationNode
+from rmuscle_ros.sim.aloha import CAMERAS, HOME, JOINT_NAMES
 
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(90)]
 
@@ -73,7 +73,7 @@ class Station:
         return dict(zip(latest.name, latest.position, strict=True))[joint]
 
     def counts(self):
-        """Accepted and rejected trajectories of the left arm so far."""
+        """Accepted and rejected trajectories of the left arm so far; None before diagnostics."""
         for message in reversed(self.diagnostics):
             for status in message.status:
                 values = {item.key: item.value for item in status.values}
@@ -81,7 +81,7 @@ class Station:
                     return int(values['follower_left accepted']), int(
                         values['follower_left rejected']
                     )
-        return 0, 0
+        return None
 
     def picture(self):
         """The next picture of cam_high."""
@@ -171,12 +171,11 @@ def test_bad_trajectories_are_rejected_counted_and_move_nothing(station):
         trajectory(velocities=[1.0] * len(LEFT)),
         past,
     ]
-    accepted, rejected = station.counts()
+    station.diagnostics.clear()
+    accepted, rejected = wait_for(station.counts, 'diagnostics')
     for message in bad:
         station.send(message)
-    wait_for(
-        lambda: station.counts() == (accepted, rejected + len(bad)), f'{len(bad)} rejections'
-    )
+    wait_for(lambda: station.counts() == (accepted, rejected + len(bad)), f'{len(bad)} rejections')
     assert station.position('follower_left_waist') == pytest.approx(0.0, abs=0.01)
     warnings = [s.message for m in station.diagnostics for s in m.status if s.level == b'\x01']
     assert any('follower_left: rejected: ' in text for text in warnings)
@@ -189,12 +188,12 @@ def test_each_reset_takes_the_next_seed_unless_one_is_set(station):
 
 
 def test_the_seed_decides_about_the_scene(station):
-    pictures = []
+    places = []
     for seed in (7, 8, 7):
         station.reset(seed)
-        pictures.append(station.picture())
-    assert not np.array_equal(pictures[0], pictures[1])
-    np.testing.assert_array_equal(pictures[0], pictures[2])
+        places.append(cube_pixel(station.picture()))
+    assert np.linalg.norm(places[0] - places[1]) > 3.0
+    assert np.linalg.norm(places[0] - places[2]) < 1.0
 
 
 def test_an_episode_without_success_ends_once_and_late_listeners_learn_of_it(station):
@@ -216,8 +215,8 @@ def test_an_episode_without_success_ends_once_and_late_listeners_learn_of_it(sta
 @pytest.mark.parametrize(
     ('name', 'value', 'reason'),
     [
-        ('seed', -1, 'at least 0|from 0 to'),
-        ('episode_length_s', 0.0, 'from 0.1 to 3600'),
+        ('seed', -1, 'out of range.*Min: 0'),
+        ('episode_length_s', 0.0, 'out of range.*Min: 0.1'),
         ('task', 'lift_cube', 'task: fixed at start'),
     ],
 )
@@ -233,8 +232,8 @@ def test_a_signal_ends_it_with_code_0_and_no_traceback(tmp_path, ros_domain_id, 
     wait_for(lambda: 'task transfer_cube' in log.read_text(), 'the start', check=runner.check)
     time.sleep(1.0)  # into the simulation
     os.kill(runner.pids()['aloha_station'], number)
-    time.sleep(1.0)
-    assert runner.stop() == {'aloha_station': 0}
+    with pytest.raises(ProcessError, match='exit code 0'):
+        wait_for(runner.check, 'the end')
     assert 'Traceback' not in log.read_text()
 
 
@@ -242,9 +241,8 @@ def test_a_simulation_that_cannot_start_ends_the_process_with_the_reason(tmp_pat
     env = environment(ros_domain_id, MUJOCO_GL='nonsense')
     runner = start([deployment().station()], env, tmp_path)
     log = tmp_path / 'aloha_station.log'
-    wait_for(lambda: 'MUJOCO_GL' in log.read_text(), 'the reason')
-    time.sleep(1.0)
-    assert runner.stop() == {'aloha_station': 1}
+    with pytest.raises(ProcessError, match=r'(?s)exit code 1.*MUJOCO_GL'):
+        wait_for(runner.check, 'the end')
     assert 'Traceback' not in log.read_text()
 
 
@@ -285,6 +283,14 @@ def test_bad_start_parameters_are_refused_by_name(ros_domain_id, arguments, mess
 def test_whole_numbers_are_taken_where_fractions_are_expected(ros_domain_id):
     node = construct(ros_domain_id, ['camera_rate_hz:=5'])
     assert node.get_parameter('camera_rate_hz').value == 5.0
+
+
+def cube_pixel(image):
+    """Where the red cube is in a picture [H, W, 3]: row and column."""
+    red, green, blue = image.astype(int).transpose(2, 0, 1)
+    places = np.argwhere(red > 2 * np.maximum(green, blue) + 20)
+    assert len(places) > 10
+    return places.mean(axis=0)
 
 
 def construct(domain_id, arguments):

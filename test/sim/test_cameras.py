@@ -8,6 +8,7 @@ import pytest
 
 from rmuscle_ros.errors import SetupError
 from rmuscle_ros.sim import aloha
+from rmuscle_ros.sim.detached import DetachedCameras
 from rmuscle_ros.sim.station import AlohaStation
 
 MIN_CUBE_PIXELS = 60
@@ -94,6 +95,35 @@ def test_same_state_same_picture(station):
     for name in station.CAMERAS:
         assert np.array_equal(first[name], again[name])
         assert first[name] is not again[name]
+
+
+def test_there_are_no_shadows(station):
+    """Turning them on changes the picture, so they were off."""
+    from mujoco import mjtRndFlag
+
+    settle(station, 4)
+    plain = station.render()['cam_high']
+    flags = station._renderer._renderer.scene.flags
+    flags[mjtRndFlag.mjRND_SHADOW] = True
+    shaded = station.render()['cam_high']
+    flags[mjtRndFlag.mjRND_SHADOW] = False
+    assert not np.array_equal(plain, shaded)
+
+
+def test_detached_cameras_see_the_same_from_another_thread(station):
+    settle(station, 5)
+    expected, positions, seen = station.render(), station.scene_positions(), {}
+
+    def draw():
+        with DetachedCameras(96) as cameras:
+            seen.update(cameras.render(positions))
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    thread.join()
+    assert tuple(seen) == station.CAMERAS
+    for name, image in expected.items():
+        assert np.abs(image.astype(int) - seen[name]).mean() < 0.1
 
 
 def test_size_is_a_parameter():

@@ -1,6 +1,5 @@
 """Inverse kinematics reaches its pose; paths keep their way-points and never overshoot."""
 
-import mujoco
 import numpy as np
 import pytest
 
@@ -20,8 +19,9 @@ def model():
 
 def tool_pose(model, side, joints):
     """Tool point [3] and gripper axes [3, 3] by MuJoCo's own forward kinematics."""
+    import mujoco  # here, as the first import of mujoco chooses the rendering backend
+
     data = mujoco.MjData(model)
-    data.joint(f'vx300s_{side}/waist')
     first = model.joint(f'vx300s_{side}/waist').qposadr[0]
     data.qpos[first : first + 6] = joints
     mujoco.mj_forward(model, data)
@@ -61,6 +61,13 @@ def test_path_never_overshoots_and_moves_through_way_points():
     assert (moves >= -1e-12).all()
     assert moves[[20, 24]].min() > 0.005
     assert np.abs(moves[80:]).max() < 1e-12
+
+
+def test_path_turns_round_at_its_way_point():
+    points = np.array([[0.0], [1.0], [0.2]])
+    path = smooth_path([0, 10, 14], points, np.arange(0, 14.1, 0.1))[:, 0]
+    assert path.max() == pytest.approx(1.0)
+    assert path.argmax() == 100
 
 
 def test_path_of_two_points_is_a_smooth_step():

@@ -67,12 +67,12 @@ def test_rendering_falls_back_to_egl_when_nothing_is_chosen():
     assert said.strip() == '(8, 8, 3)'
 
 
-def test_an_open_station_ends_quietly():
+def test_stations_left_open_end_quietly():
     code = """
         from rmuscle_ros.sim.station import AlohaStation
-        station = AlohaStation(image_size=8)
-        station.reset(0)
-        station.render()
+        for _ in range(2):
+            station = AlohaStation(image_size=8)
+            station.reset(0)
     """
     result = subprocess.run(
         [sys.executable, '-c', textwrap.dedent(code)],

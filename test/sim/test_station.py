@@ -103,6 +103,18 @@ def test_joints_go_where_they_are_told(station):
     assert np.abs(station.joint_velocities()).max() < 0.01
 
 
+def test_velocities_are_the_change_of_positions(station):
+    """Mean velocity over a control step of a slow, steady motion, in rad/s and m/s."""
+    station.reset(0)
+    speed = np.array([0.3, -0.2, 0.2, 0.3, -0.3, 0.4, 0.02] * 2)
+    for step in range(40):
+        before = station.joint_positions()
+        station.step(aloha.HOME + speed * 0.02 * step)
+    measured = (station.joint_positions() - before) / station.CONTROL_PERIOD_S
+    assert measured == pytest.approx(speed, rel=0.2)
+    assert station.joint_velocities() == pytest.approx(measured, rel=0.4)
+
+
 def test_joint_vectors_are_copies(station):
     station.reset(0)
     station.joint_positions()[:] = 9.0
@@ -121,6 +133,7 @@ def test_targets_beyond_a_range_end_at_the_actuators_limit(station):
             station.step(targets)
         states.append(station.joint_positions())
     assert np.array_equal(*states)
+    assert states[0][0] > 2.5
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,11 @@ def main() -> int:
 
 def set_up(root: Path, environ: Mapping[str, str]) -> tuple[Ros, bool]:
     """Bring the checkout at ``root`` up to date; the ROS used, and whether anything was done."""
+    if any(letter in str(root) for letter in ' \t"\';'):
+        raise StepError(
+            f'the path of this checkout holds a space or a quote: {root}',
+            "Move it: colcon's set-up scripts do not work there.",
+        )
     env = clean_environment(root, environ)
     stamps = Stamps(root / '.venv' / 'rmuscle-setup.json')
     ros = choose_ros(env, stamps.fact('ros'))
@@ -77,8 +82,13 @@ def set_up(root: Path, environ: Mapping[str, str]) -> tuple[Ros, bool]:
             continue
         cut = stamps.was_interrupted(step.name)
         stamps.begin(step.name, step.key)
-        with progress.step(number, step.title):
-            step.run(cut)
+        try:
+            with progress.step(number, step.title):
+                step.run(cut)
+        except StepError as error:
+            if not error.cut_short:
+                stamps.fail(step.name)
+            raise
         stamps.finish(step.name, step.key)
         worked = True
     return ros, worked

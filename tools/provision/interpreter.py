@@ -7,7 +7,6 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from provision.report import StepError
 
@@ -82,9 +81,10 @@ def probe(path: str, env: Mapping[str, str] | None = None) -> Interpreter | None
 def on_path(name: str, search_path: str) -> Iterator[str]:
     """Every executable ``name`` in ``search_path``, not only the first."""
     for folder in search_path.split(os.pathsep):
-        candidate = Path(folder or '.', name)
-        if candidate.is_file() and os.access(candidate, os.X_OK):
-            yield str(candidate)
+        candidate = os.path.join(folder or '.', name)
+        # os.path, since Path.is_file() raises for a folder that may not be read.
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            yield candidate
 
 
 def choose(wish: str | None, search_path: str) -> Interpreter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,11 +12,19 @@ from pathlib import Path
 from typing import TextIO
 
 TAIL_LINES = 12
+TAIL_COLUMNS = 160
+# Lines that say nothing about a failure.
+_NOISE = ('Requirement already satisfied', 'WARNING: Location', 'Collecting ', '  Downloading ')
 # A line of a failed command's output -> what to do about it; the first match is told.
 HINTS = (
     ('No space left on device', 'Free some disk space (a full set-up takes about 3 GB).'),
     ('Permission denied', 'Make this folder and the files in it writable for your user.'),
     ('Read-only file system', 'Use a checkout on a writable file system.'),
+    (
+        '(from versions: none)',
+        'The package index has nothing of that name: is it reachable? Check the network, any '
+        'proxy, PIP_INDEX_URL and the other PIP_ settings.',
+    ),
     (
         'No matching distribution found',
         'The package index has no such release for this Python. Check PIP_INDEX_URL and PIP_*, '
@@ -32,7 +41,8 @@ HINTS = (
 class StepError(Exception):
     """A step failed: ``why`` in words, ``todo`` for the reader, ``log`` with the whole output.
 
-    step: ``number (title)``, filled in by the step it leaves.
+    step: ``number (title)``, filled in by the step it leaves. cut_short: a command was killed and
+    may have left something half done.
     """
 
     def __init__(
@@ -44,6 +54,7 @@ class StepError(Exception):
         self.tail = list(tail)
         self.log = log
         self.step: str | None = None
+        self.cut_short = False
 
 
 class Progress:
@@ -136,7 +147,15 @@ def _failure(words: Sequence[str], code: int, log: Path, start: int) -> StepErro
     with log.open(encoding='utf-8', errors='replace') as source:
         source.seek(start)
         lines = [line.rstrip() for line in source if line.strip()]
+    name = words[2] if words[1:2] == ['-m'] else Path(words[0]).name
+    telling = [line for line in lines if not line.startswith(_NOISE)][-TAIL_LINES:]
+    tail = [textwrap.shorten(line, TAIL_COLUMNS, placeholder=' ...') for line in telling]
+    if code < 0:
+        why = f'{name} was killed by signal {-code}.'
+        todo = 'If nobody killed it, memory ran out. Run the same command again to go on.'
+        killed = StepError(why, todo, tail, log)
+        killed.cut_short = True
+        return killed
     hints = (todo for text, todo in HINTS if any(text in line for line in lines))
     todo = next(hints, 'Read the log, mend what it names, and run the same command again.')
-    how = f'was killed by signal {-code}' if code < 0 else f'exited with code {code}'
-    return StepError(f'{Path(words[0]).name} {how}.', todo, lines[-TAIL_LINES:], log)
+    return StepError(f'{name} exited with code {code}.', todo, tail, log)

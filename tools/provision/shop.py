@@ -44,7 +44,7 @@ class Shop:
 
     def pip(self, step: str, *arguments: str | Path) -> None:
         """``pip install`` into the environment."""
-        quiet = ('--no-input', '--disable-pip-version-check')
+        quiet = ('--no-input', '--disable-pip-version-check', '--progress-bar', 'off')
         self.execute(step, self.python, '-m', 'pip', 'install', *quiet, *arguments)
 
     def install_locks(

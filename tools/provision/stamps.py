@@ -46,6 +46,11 @@ class Stamps:
         self._steps()[step] = {'key': key, 'done': False}
         self._save()
 
+    def fail(self, step: str) -> None:
+        """Forget ``step``: it ended by itself, without success, and left nothing half done."""
+        self._steps().pop(step, None)
+        self._save()
+
     def finish(self, step: str, key: str, **facts: str) -> None:
         """Mark ``step`` as done and remember ``facts``."""
         self._steps()[step] = {'key': key, 'done': True}

@@ -111,18 +111,27 @@ def _install_own(shop: Shop) -> None:
 
 def _build(shop: Shop, cut: bool) -> None:
     if cut:
-        for name in ('build', 'install'):
-            shutil.rmtree(shop.root / name, ignore_errors=True)
-    shop.execute(
-        'build',
-        *(shop.venv / 'bin' / 'colcon', '--log-base', 'log/colcon', 'build', '--paths', '.'),
-        *('--symlink-install', '--cmake-args', f'-DPython3_EXECUTABLE={shop.python}'),
-        '-DBUILD_TESTING=OFF',
-    )
+        _remove_build(shop)
+    try:
+        shop.execute(
+            'build',
+            *(shop.venv / 'bin' / 'colcon', '--log-base', 'log/colcon', 'build', '--paths', '.'),
+            *('--symlink-install', '--cmake-args', f'-DPython3_EXECUTABLE={shop.python}'),
+            '-DBUILD_TESTING=OFF',
+        )
+    except StepError:
+        # Whatever it stumbled over in the build folders must not meet the next try.
+        _remove_build(shop)
+        raise
     # A source file that is gone leaves its symlink behind.
     for path in (shop.root / 'install').rglob('*'):
         if path.is_symlink() and not path.exists():
             path.unlink()
+
+
+def _remove_build(shop: Shop) -> None:
+    for name in ('build', 'install'):
+        shutil.rmtree(shop.root / name, ignore_errors=True)
 
 
 def _check(shop: Shop) -> None:

@@ -1,0 +1,86 @@
+"""A policy acts on the simulated station, without ROS and without latency.
+
+Every ``execution_horizon`` control steps the policy sees the station and the next rows of its
+chunk are executed; row k is the target of control step k + 1 after the observation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rmuscle_ros.policy import Policy
+from rmuscle_ros.sim.station import AlohaStation
+from rmuscle_ros.types import ActionChunk, Observation
+
+# Control steps in a row that must succeed by the task's own rule, as the station node counts it.
+SUCCESS_STEPS = 5
+EXECUTION_HORIZON = 25
+# Twice what the expert needs.
+TIME_FACTOR = 2.0
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """How one episode went. ``lifted``: reward 2, the cube off the table in the right gripper."""
+
+    task: str
+    seed: int
+    success: bool
+    max_reward: int
+    steps: int
+    calls: int
+
+    @property
+    def lifted(self) -> bool:
+        return self.max_reward >= 2
+
+
+def observe(station: AlohaStation) -> Observation:
+    """What the policy is given of the station's present state."""
+    joints = zip(station.JOINT_NAMES, map(float, station.joint_positions()), strict=True)
+    return Observation(station.render(), dict(joints), station.task.instruction, station.time_s)
+
+
+def roll_out(
+    policy: Policy,
+    station: AlohaStation,
+    seed: int,
+    execution_horizon: int = EXECUTION_HORIZON,
+    noise: Callable[[int], np.ndarray] | None = None,
+    on_chunk: Callable[[ActionChunk], None] = lambda chunk: None,
+) -> Rollout:
+    """One episode of the station's task, until success or its time is up.
+
+    noise: call number -> float32 [H, A] the flow starts from; None draws it from ``seed``, so
+        that the same seed gives the same episode.
+    on_chunk: is given every chunk.
+    The policy's episode is begun but not ended: ``policy.end_episode`` is the caller's.
+    """
+    rng = np.random.default_rng(seed)
+    joints = len(policy.info.joint_names)
+    order = [policy.info.joint_names.index(name) for name in station.JOINT_NAMES]
+    limit = int(station.task.steps * TIME_FACTOR)
+    station.reset(seed)
+    policy.reset()
+    calls = held = 0
+    while station.steps < limit and held < SUCCESS_STEPS:
+        start = rng.standard_normal((policy.info.horizon, joints), np.float32)
+        chunk = policy.infer(observe(station), noise=start if noise is None else noise(calls))
+        on_chunk(chunk)
+        calls += 1
+        for targets in chunk.actions[:execution_horizon, order]:
+            station.step(targets)
+            held = held + 1 if station.success else 0
+            if held == SUCCESS_STEPS:
+                break
+    return Rollout(
+        task=station.task.name,
+        seed=seed,
+        success=held == SUCCESS_STEPS,
+        max_reward=station.max_reward,
+        steps=station.steps,
+        calls=calls,
+    )
