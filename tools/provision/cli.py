@@ -60,7 +60,7 @@ def set_up(root: Path, environ: Mapping[str, str]) -> tuple[Ros, bool]:
     interpreter = _interpreter(ros, env) if fresh else None
     missing = missing_packages(interpreter, env)
     if missing:
-        with progress.step(1, f'Packages: {", ".join(item.what for item in missing)}'):
+        with progress.step(1, 'System packages'):
             install(missing, shop.log('packages'), progress)
             if interpreter:
                 interpreter = probe(interpreter.path, env) or interpreter
