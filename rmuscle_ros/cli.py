@@ -55,6 +55,10 @@ COMMANDS: dict[str, Command | Group] = {
         'timings, dense and cached side by side',
         {'call': Command('rmuscle_ros.bench.call', 'one call by stage')},
     ),
+    'library': Group(
+        'reference libraries on disk',
+        {'show': Command('rmuscle_ros.memory.listing', 'list the episodes and check their files')},
+    ),
 }
 EXAMPLES = """examples:
   rmuscle demo

@@ -1,10 +1,13 @@
+import argparse
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 
 from rmuscle_ros.cache.states import NeuronMasks
 from rmuscle_ros.errors import LibraryError
+from rmuscle_ros.memory import listing
 from rmuscle_ros.memory.entry import Entry, Episode, TaskKey
 from rmuscle_ros.memory.library import SUFFIX, Library
 from rmuscle_ros.types import ACTION, ModelInputs, Site
@@ -122,3 +125,19 @@ def test_a_file_in_place_of_the_directory_is_an_error(tmp_path):
     path.write_text('')
     with pytest.raises(LibraryError, match='expected a directory'):
         Library.load(path)
+
+
+def test_show_lists_every_episode(tmp_path, capsys):
+    library = Library()
+    library.add(episode('one'))
+    library.add(episode('two', length=5))
+    library.save(tmp_path / 'library')
+    parser = argparse.ArgumentParser()
+    listing.add_arguments(parser)
+    out = tmp_path / 'out.json'
+    assert listing.run(parser.parse_args([str(tmp_path / 'library'), '--json', str(out)])) == 0
+    rows = json.loads(out.read_text())['episodes']
+    assert [(row['id'], row['calls']) for row in rows] == [('one', 3), ('two', 5)]
+    assert '2 episodes, all files intact' in capsys.readouterr().out
+    with pytest.raises(LibraryError, match='not a directory'):
+        listing.run(parser.parse_args([str(out)]))
