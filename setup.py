@@ -23,11 +23,16 @@ setup(
     license_files=['LICENSE'],
     python_requires='>=3.10',
     packages=find_packages(include=['rmuscle_ros', 'rmuscle_ros.*']),
-    package_data={
-        'rmuscle_ros': ['assets/**/*', 'py.typed'],
-        'rmuscle_ros.eval': ['*.html', '*.css', '*.js'],
-    },
-    install_requires=['numpy', 'pyyaml', 'safetensors', 'torch>=2.4', 'matplotlib', 'tqdm'],
+    package_data={'': ['*.html', '*.css', '*.js'], 'rmuscle_ros': ['assets/**/*', 'py.typed']},
+    install_requires=[
+        'matplotlib',
+        'numpy',
+        'pillow',
+        'pyyaml',
+        'safetensors',
+        'torch>=2.4',
+        'tqdm',
+    ],
     extras_require={'sim': ['mujoco', 'gym-aloha'], 'test': ['pytest', 'pytest-timeout']},
     entry_points={'console_scripts': ['rmuscle = rmuscle_ros.cli:main']},
 )

@@ -90,7 +90,8 @@ class Policy:
     def infer(self, observation: Observation, *, noise: np.ndarray | None = None) -> ActionChunk:
         """One call. noise: float32 [H, A] for tests and paired comparisons, else fresh.
 
-        Raises ObservationError (nothing was computed; the episode goes on) or RebuildError.
+        Raises ObservationError (nothing was computed; the episode goes on) or, while the caches
+        are enabled, RebuildError: go on densely with ``tune(enabled=False)``, or stop.
         """
         start = time.perf_counter()
         inputs = prepare(observation, self._engine.model)
@@ -192,7 +193,6 @@ class Policy:
 
     def _match(self, observed: Observed, task: TaskKey) -> Match:
         if not self._config.cache.enabled:
-            self._memory.rebuilder.check()
             return Match(Reason.CACHE_DISABLED, 'cache.enabled is false')
         return self._memory.match(observed.key, task)
 

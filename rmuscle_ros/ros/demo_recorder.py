@@ -225,7 +225,8 @@ class Recorder:
     def _on_status(self, message: CacheStatus) -> None:
         with self._lock:
             self._status = message
-            if self._take is not None:
+            # The end of an episode empties the window.
+            if self._take is not None and self._take.result is None:
                 self._episode_status = message
 
     def _on_result(self, message: EpisodeResult) -> None:

@@ -13,7 +13,7 @@ from rmuscle_ros.eval.records import EpisodeRecord
 from rmuscle_ros.ros.demo_plan import PlannedEpisode
 from rmuscle_ros.ros.demo_recorder import Recorder
 from rmuscle_ros.ros.deployment import Deployment
-from rmuscle_ros.ros.service_calls import RemoteNode, ServiceCaller
+from rmuscle_ros.ros.service_calls import LIFECYCLE, PARAMETERS, RemoteNode, ServiceCaller
 
 START_S = 60.0
 CONFIGURE_S = 300.0
@@ -43,16 +43,20 @@ class System:
     ) -> None:
         station, policy = deployment.station().full_name, deployment.node().full_name
         self._caller = ServiceCaller(node, check, waiting)
-        self._station = RemoteNode(self._caller, station)
-        self._policy = RemoteNode(self._caller, policy)
+        self._station = RemoteNode(self._caller, station, {**PARAMETERS, 'reset': Trigger})
+        self._policy = RemoteNode(
+            self._caller,
+            policy,
+            {**PARAMETERS, **LIFECYCLE, 'reset': Trigger, 'end_episode': SetBool},
+        )
         self._episode_length_s = episode_length_s
         self.recorder = Recorder(node, station, policy, episode_length_s)
 
     def configure(self) -> None:
         """Wait for both nodes and let the policy load; ProcessError when that fails."""
+        self._station.get_parameters(['seed'], START_S)
         self._policy.state(START_S)
         self._policy.change_state('configure', CONFIGURE_S)
-        self._station.get_parameters(['seed'])
 
     def run(self, planned: PlannedEpisode, progress: EpisodeProgress) -> EpisodeRecord:
         """One episode from reset to verdict. ``progress``: told seconds and calls so far."""
@@ -71,7 +75,7 @@ class System:
             {'cache.enabled': planned.cache_enabled, 'library.record': planned.recorded}
         )
         for remote in (self._station, self._policy):
-            response = remote.call(Trigger, 'reset', Trigger.Request())
+            response = remote.call('reset', Trigger.Request())
             if not response.success:
                 raise ProcessError(f'{remote.full_name}/reset failed: {response.message}')
 
@@ -100,7 +104,7 @@ class System:
         """Tell the node how it went; whether a recorded episode was admitted, and why not."""
         result = self.recorder.result(planned.seed)
         success = result is not None and bool(result.success)
-        response = self._policy.call(SetBool, 'end_episode', SetBool.Request(data=success))
+        response = self._policy.call('end_episode', SetBool.Request(data=success))
         if not planned.recorded:
             return None, ''
         if response.success:

@@ -41,6 +41,7 @@ from rmuscle_ros.ros.session import PolicyFactory, Session
 SUCCESS = TransitionCallbackReturn.SUCCESS
 FAILURE = TransitionCallbackReturn.FAILURE
 ERROR = TransitionCallbackReturn.ERROR
+FINALIZED = 'finalized'
 
 Transition = Callable[['RmuscleNode', LifecycleState], TransitionCallbackReturn]
 
@@ -125,6 +126,7 @@ class RmuscleNode(LifecycleNode):
         except Exception:
             super().on_deactivate(state)
             raise
+        self._faults.clear(POLICY, 'busy')
         self._state = 'active'
         return SUCCESS
 
@@ -146,25 +148,28 @@ class RmuscleNode(LifecycleNode):
 
     @transition(on_exception=FAILURE)
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        if state.label == 'active':
-            self._stop_session()
-            self._configured().flush()
-        if not self.busy:
-            self._teardown()
-        self._state = 'finalized'
+        try:
+            if state.label == 'active':
+                self._stop_session()
+                self._configured().flush()
+            if not self.busy:
+                self._teardown()
+        finally:
+            # Also after a failure: the state machine knows no way back from here.
+            self._state = FINALIZED
         return super().on_shutdown(state)
 
     @transition(on_exception=FAILURE)
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         if self.busy:
-            self._state = 'finalized'
+            self._state = FINALIZED
             return FAILURE
         self._teardown()
         return super().on_error(state)
 
     def shut_down(self) -> None:
         """Hold the arm when it moves, release everything, end in the state finalized."""
-        if self._state != 'finalized':
+        if self._state != FINALIZED:
             self.trigger_shutdown()
 
     def destroy_node(self) -> None:

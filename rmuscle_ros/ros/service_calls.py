@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lifecycle_msgs.msg import State, Transition
@@ -16,8 +16,12 @@ from rclpy.parameter import Parameter, parameter_value_to_python
 
 from rmuscle_ros.errors import ConfigError, ProcessError
 
-_CHECK_INTERVAL_S = 0.2
-_SHORT_S = 10.0
+PARAMETERS = {'get_parameters': GetParameters, 'set_parameters': SetParameters}
+LIFECYCLE = {'get_state': GetState, 'change_state': ChangeState}
+
+_CHECK_INTERVAL_S = 0.1
+_SHORT_S = 20.0
+_REPEAT_S = 3.0
 _TRANSITIONS = {
     'configure': (Transition.TRANSITION_CONFIGURE, State.PRIMARY_STATE_INACTIVE),
     'activate': (Transition.TRANSITION_ACTIVATE, State.PRIMARY_STATE_ACTIVE),
@@ -42,22 +46,45 @@ class ServiceCaller:
         self._node = node
         self._check = check
         self._waiting = waiting
-        self._clients: dict[tuple[type, str], Any] = {}
 
-    def call(self, kind: type, name: str, request: Any, timeout_s: float = _SHORT_S) -> Any:
-        """The response, or ProcessError when there is none within ``timeout_s``."""
-        key = (kind, name)
-        if key not in self._clients:
-            self._clients[key] = self._node.create_client(kind, name)
-        client = self._clients[key]
+    def client(self, kind: type, name: str) -> Any:
+        """A client for the service ``name``."""
+        return self._node.create_client(kind, name)
+
+    def call(
+        self, client: Any, request: Any, timeout_s: float, repeat_s: float | None = None
+    ) -> Any:
+        """The response, or ProcessError when there is none within ``timeout_s``.
+
+        repeat_s: send the request again this often, for one that may be carried out twice. The
+            answer is lost when the server has not discovered the client's side yet
+            (ros2/rmw_fastrtps issue 842), which only happens to young clients.
+        """
         end_s = time.monotonic() + timeout_s
+        name = client.srv_name
         self.wait_until(client.service_is_ready, f'service {name}', timeout_s)
         answered = threading.Event()
-        future = client.call_async(request)
-        future.add_done_callback(lambda _: answered.set())
-        left_s = max(0.0, end_s - time.monotonic())
-        self.wait_until(answered.is_set, f'the answer of {name}', left_s, answered.wait)
-        return future.result()
+        futures: list[Any] = []
+
+        def ask() -> None:
+            futures.append(client.call_async(request))
+            futures[-1].add_done_callback(lambda _: answered.set())
+
+        def has_answer() -> bool:
+            asked_s = time.monotonic() - begin_s
+            if repeat_s is not None and asked_s > repeat_s * len(futures):
+                ask()
+            return answered.is_set()
+
+        begin_s = time.monotonic()
+        ask()
+        try:
+            left_s = max(0.0, end_s - begin_s)
+            self.wait_until(has_answer, f'the answer of {name}', left_s, answered.wait)
+            return next(future for future in futures if future.done()).result()
+        finally:
+            for future in futures:
+                client.remove_pending_request(future)
 
     def wait_until(
         self,
@@ -83,21 +110,36 @@ class ServiceCaller:
 
 
 class RemoteNode:
-    """Parameters and lifecycle of the node ``full_name``, such as ``/rmuscle``."""
+    """The node ``full_name``, such as ``/rmuscle``, through its services.
 
-    def __init__(self, caller: ServiceCaller, full_name: str) -> None:
+    services: name -> type of its private services (``~/name``) that will be called, ``PARAMETERS``
+        and ``LIFECYCLE`` among them. Their clients are made at once: one that is older than the
+        first call by more than discovery takes loses no answer.
+    """
+
+    def __init__(
+        self, caller: ServiceCaller, full_name: str, services: Mapping[str, type]
+    ) -> None:
         self.full_name = full_name
         self._caller = caller
+        self._clients = {
+            name: caller.client(kind, f'{full_name}/{name}') for name, kind in services.items()
+        }
 
-    def call(self, kind: type, name: str, request: Any, timeout_s: float = _SHORT_S) -> Any:
-        """Call the node's private service ``~/name``."""
-        return self._caller.call(kind, f'{self.full_name}/{name}', request, timeout_s)
+    def call(
+        self,
+        name: str,
+        request: Any,
+        timeout_s: float = _SHORT_S,
+        repeat_s: float | None = None,
+    ) -> Any:
+        """Call the service ``~/name``; see ``ServiceCaller.call``."""
+        return self._caller.call(self._clients[name], request, timeout_s, repeat_s)
 
     def state(self, timeout_s: float = _SHORT_S) -> int:
         """The lifecycle state, one of ``lifecycle_msgs.msg.State.PRIMARY_STATE_*``."""
-        return int(
-            self.call(GetState, 'get_state', GetState.Request(), timeout_s).current_state.id
-        )
+        answer = self.call('get_state', GetState.Request(), timeout_s, _REPEAT_S)
+        return int(answer.current_state.id)
 
     def change_state(self, transition: str, timeout_s: float = _SHORT_S) -> None:
         """``configure``, ``activate``, ``deactivate`` or ``cleanup``; nothing if already there.
@@ -110,17 +152,17 @@ class RemoteNode:
             return
         request = ChangeState.Request()
         request.transition.id = number
-        response = self.call(ChangeState, 'change_state', request, timeout_s)
+        response = self.call('change_state', request, timeout_s)
         if not response.success:
             raise ProcessError(
                 f'{self.full_name} did not {transition}: from state {before} it went to '
                 f'{self.state()}, expected {goal}; its log says why'
             )
 
-    def get_parameters(self, names: list[str]) -> dict[str, Any]:
+    def get_parameters(self, names: list[str], timeout_s: float = _SHORT_S) -> dict[str, Any]:
         """Values by name; None for one that is not set."""
         request = GetParameters.Request(names=names)
-        values = self.call(GetParameters, 'get_parameters', request).values
+        values = self.call('get_parameters', request, timeout_s, _REPEAT_S).values
         if len(values) != len(names):
             raise ConfigError(f'{self.full_name} does not have all of {", ".join(names)}')
         return {n: parameter_value_to_python(v) for n, v in zip(names, values, strict=True)}
@@ -131,7 +173,7 @@ class RemoteNode:
             Parameter(name, value=value).to_parameter_msg() for name, value in values.items()
         ]
         request = SetParameters.Request(parameters=parameters)
-        results = self.call(SetParameters, 'set_parameters', request).results
+        results = self.call('set_parameters', request, repeat_s=_REPEAT_S).results
         for (name, value), result in zip(values.items(), results, strict=True):
             if not result.successful:
                 raise ConfigError(f'{self.full_name} refuses {name} = {value!r}: {result.reason}')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from types import TracebackType
 
 import numpy as np
@@ -18,6 +17,7 @@ from rmuscle_ros.policy import Policy
 from rmuscle_ros.rollout import Rollout, roll_out
 from rmuscle_ros.sim.station import AlohaStation
 from rmuscle_ros.sim.tasks import TASKS
+from rmuscle_ros.train.gradients import on_device
 from rmuscle_ros.train.objective import CubeHead, Objective
 from rmuscle_ros.train.samples import Samples
 from rmuscle_ros.train.settings import TrainSettings
@@ -50,15 +50,7 @@ class Checker:
     def _look(self, model: TinyVla, head: CubeHead) -> float:
         frames = self._samples.validation
         ffn = DenseFfn(model.ffn_modules())
-        batch = early_batch(frames)
-        device = model.action_std.device
-        batch = dataclasses.replace(
-            batch,
-            images=batch.images.to(device),
-            states=batch.states.to(device),
-            targets=batch.targets.to(device),
-            cubes=batch.cubes.to(device),
-        )
+        batch = on_device(early_batch(frames), model.action_std.device)
         return correlation(Objective(model, head, ffn), batch, ffn)
 
     def _closed_loop(self, model: TinyVla) -> dict[str, float]:

@@ -28,19 +28,37 @@ TIME_MIN = 0.001
 
 
 class CubeHead(nn.Module):
-    """Reads the cube's place from the state row's hidden state; exists during training only."""
+    """Reads the cube's place, once from the vision tower and once from the state row.
 
-    def __init__(self, width: int) -> None:
+    Exists during training only.
+    """
+
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(self, vision_width: int, width: int) -> None:
         super().__init__()
+        self.score = nn.Linear(vision_width, 1)
+        self.tower = nn.Sequential(
+            nn.Linear(vision_width, vision_width), nn.GELU(), nn.Linear(vision_width, 3)
+        )
         self.norm = RmsNorm(width)
-        self.out = nn.Linear(width, 3)
+        self.row = nn.Linear(width, 3)
         self.register_buffer('centre', torch.tensor(CUBE_CENTRE), persistent=False)
         self.register_buffer('spread', torch.tensor(CUBE_SPREAD), persistent=False)
 
-    def loss(self, row: Tensor, cubes: Tensor) -> Tensor:
-        """row [B, D], cubes [B, 3] (m) -> squared error in spreads, [B]."""
-        target = (cubes - self.centre) / self.spread
-        return (self.out(self.norm(row)).float() - target).square().mean(dim=-1)
+    def from_tower(self, features: Tensor) -> Tensor:
+        """Features of all patches of all views [B, V * N, Dv] -> place in spreads [B, 3]."""
+        attention = self.score(features).float().softmax(dim=1)
+        return self.tower((attention * features).sum(dim=1)).float()
+
+    def from_row(self, row: Tensor) -> Tensor:
+        """The state row's hidden state [B, D] -> place in spreads [B, 3]."""
+        return self.row(self.norm(row)).float()
+
+    def loss(self, place: Tensor, cubes: Tensor) -> Tensor:
+        """Squared error [B] of a place in spreads [B, 3] against cubes [B, 3] (m)."""
+        return (place - (cubes - self.centre) / self.spread).square().mean(dim=-1)
 
 
 @dataclass(frozen=True)
@@ -49,6 +67,9 @@ class FlowDraw:
 
     noise: Tensor
     times: Tensor
+
+    def to(self, device: torch.device) -> FlowDraw:
+        return FlowDraw(self.noise.to(device), self.times.to(device))
 
 
 def draw_flow(count: int, draws: int, shape: tuple[int, int], seed: tuple[int, ...]) -> FlowDraw:
@@ -66,20 +87,26 @@ class Objective:
 
     def __init__(self, model: TinyVla, head: CubeHead, ffn: Ffn) -> None:
         self.model, self.head, self._ffn = model, head, ffn
+        self._seen: Tensor | None = None
         self._row: Tensor | None = None
         # The auxiliary loss reads what goes into the last prefix layer, which the model itself
         # has no use for outside that layer.
         model.last_prefix_layer.register_forward_pre_hook(self._keep_row)
 
     def look(self, batch: Batch) -> Tensor:
-        """The auxiliary loss with a zeroed state row: [B]."""
+        """The auxiliary loss of the vision tower alone: [B]."""
+        features = self._features(batch).flatten(1, 2)
+        return self.head.loss(self.head.from_tower(features), batch.cubes)
+
+    def blind(self, batch: Batch) -> Tensor:
+        """The auxiliary loss of tower and prefix with a zeroed state row: [B]."""
         self.prefill(batch, with_state=False)
-        return self.cube_loss(batch)
+        return self._cube_loss(batch)
 
     def flow(self, batch: Batch, draw: FlowDraw) -> tuple[Tensor, Tensor]:
         """Flow-matching loss [B] and auxiliary loss [B]."""
         cache = self.prefill(batch, with_state=True)
-        cube = self.cube_loss(batch)
+        cube = self._cube_loss(batch)
         draws = draw.times.shape[1]
         cache = dataclasses.replace(
             cache, kv=tuple(kv.repeat_interleave(draws, dim=1) for kv in cache.kv)
@@ -97,24 +124,32 @@ class Objective:
         error = velocity.float() - (draw.noise - actions).flatten(0, 1)
         return error.square().mean(dim=(1, 2)).view(-1, draws).mean(dim=1), cube
 
-    def prefill(self, batch: Batch, with_state: bool) -> PrefixCache:
-        """The prefix of a batch, as ``TinyVla.embed`` lays it out."""
+    def prefill(self, batch: Batch, with_state: bool = True) -> PrefixCache:
+        """The prefix of a batch, its rows as ``TinyVla.embed`` lays them out."""
         model = self.model
-        count, views = batch.images.shape[:2]
-        features = model.vision(batch.images.flatten(0, 1), self._ffn).unflatten(0, (count, views))
-        visual = model.visual_rows(features, torch.arange(views, device=features.device))
+        features = self._features(batch)
+        self._seen = features.flatten(1, 2)
+        views = torch.arange(features.shape[1], device=features.device)
+        visual = model.visual_rows(features, views).flatten(1, 2)
         text = model.byte_embedding(
             torch.tensor(list(batch.instruction.encode()), device=features.device)
         )
-        state = model.state_row(batch.states)[:, None]
-        rows = (visual.flatten(1, 2), text.expand(count, -1, -1), state * float(with_state))
-        return model.prefill_rows(torch.cat(rows, dim=1), None, self._ffn)
+        state = model.state_row(batch.states)[:, None] * float(with_state)
+        rows = torch.cat((visual, text.expand(len(visual), -1, -1), state), dim=1)
+        return model.prefill_rows(rows, None, self._ffn)
 
-    def cube_loss(self, batch: Batch) -> Tensor:
-        """The auxiliary loss of the prefix computed last."""
-        if self._row is None:
-            raise RuntimeError('cube_loss: no prefix has been computed')
-        return self.head.loss(self._row, batch.cubes)
+    def _features(self, batch: Batch) -> Tensor:
+        """Tower output [B, V, N, Dv]."""
+        features = self.model.vision(batch.images.flatten(0, 1), self._ffn)
+        return features.unflatten(0, batch.images.shape[:2])
+
+    def _cube_loss(self, batch: Batch) -> Tensor:
+        """Mean auxiliary loss [B] of tower and state row, of the prefix computed last."""
+        if self._seen is None or self._row is None:
+            raise RuntimeError('no prefix has been computed')
+        places = (self.head.from_tower(self._seen), self.head.from_row(self._row))
+        tower, row = (self.head.loss(place, batch.cubes) for place in places)
+        return (tower + row) / 2
 
     def _keep_row(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> None:  # noqa: ARG002
         self._row = inputs[0][:, -1]

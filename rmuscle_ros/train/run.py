@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import math
 import time
 from dataclasses import asdict
@@ -11,18 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
-from rmuscle_ros.cache.dense import DenseFfn
-from rmuscle_ros.engine.device import cpu_has_bfloat16, resolve_device
+from rmuscle_ros.engine.device import resolve_device
 from rmuscle_ros.models.tiny import TinyConfig
 from rmuscle_ros.models.tiny_init import untrained
 from rmuscle_ros.train.check import Checker
 from rmuscle_ros.train.dataset import read_settings
+from rmuscle_ros.train.gradients import Gradients
 from rmuscle_ros.train.journal import Journal
-from rmuscle_ros.train.objective import CubeHead, Objective, draw_flow
-from rmuscle_ros.train.samples import Batch, Samples
+from rmuscle_ros.train.objective import CubeHead
+from rmuscle_ros.train.samples import Samples
 from rmuscle_ros.train.settings import TrainSettings
 from rmuscle_ros.train.state import TrainState, load_state, save_state
 
@@ -45,29 +43,28 @@ class Run:
         settings: TrainSettings,
         config: TinyConfig | None = None,
         device: str = 'auto',
+        workers: int = 1,
     ) -> None:
         self.settings, self.directory = settings, directory
         self.device = resolve_device(device)
+        self.workers = 1 if self.device.type == 'cuda' else workers
         data_settings = read_settings(data)
         self.config = config or TinyConfig(image_size=data_settings.image_size)
         self.samples = Samples(data, data_settings, self.config.horizon, settings)
         self.state = self._initial_state()
-        ffn = DenseFfn(self.state.model.ffn_modules())
-        self._objective = Objective(self.state.model, self.state.head, ffn)
         kept = {key: value for key, value in asdict(settings).items() if key not in CHANGEABLE}
         self._identity = _as_json(
-            {**kept, 'config': asdict(self.config), 'episodes': self.samples.episodes}
+            {**kept, 'workers': self.workers, 'config': asdict(self.config), 'episodes': self.samples.episodes}
         )
         load_state(self.state, self._identity, directory)
         self._journal = Journal(directory, self.state.step)
-        self._precision = torch.bfloat16 if _fast_bfloat16(self.device) else torch.float32
 
     def _initial_state(self) -> TrainState:
         model = untrained(self.settings.seed, self.config)
         for name, value in self.samples.statistics().items():
             model.get_buffer(name).copy_(value)
         torch.manual_seed(self.settings.seed)
-        head = CubeHead(self.config.width)
+        head = CubeHead(self.config.vision_width, self.config.width)
         model, head = model.to(self.device), head.to(self.device)
         ema, ema_head = copy.deepcopy(model), copy.deepcopy(head)
         ema.requires_grad_(False)
@@ -87,10 +84,12 @@ class Run:
         settings, state = self.settings, self.state
         last = min(settings.steps, until or settings.steps)
         bar = tqdm(total=settings.steps, initial=state.step, unit='step', smoothing=0.05)
-        with bar, Checker(settings, state, self.samples) as checker:
+        checker = Checker(settings, state, self.samples)
+        gradients = Gradients(state.model, state.head, self.samples, settings, self.workers)
+        with bar, checker, gradients:
             while state.step < last:
                 begin = time.perf_counter()
-                values = self._step()
+                values = self._step(gradients)
                 state.step += 1
                 values['step_s'] = time.perf_counter() - begin
                 bar.update()
@@ -105,47 +104,18 @@ class Run:
                     self._journal.add_check(state.step, checker.check())
                     self._journal.write()
 
-    def _step(self) -> dict[str, float]:
+    def _step(self, gradients: Gradients) -> dict[str, float]:
         settings, state = self.settings, self.state
         rate = learning_rate(settings, state.step)
         for group in state.optimiser.param_groups:
             group['lr'] = rate
-        sums = {'flow': 0.0, 'cube': 0.0}
-        for part, batch in enumerate(self.samples.batches(state.step)):
-            for name, value in self._backward(on_device(batch, self.device), part).items():
-                sums[name] += value
+        losses = gradients.backward(state.step)
         parameters = list(state.parameters().values())
         norm = torch.nn.utils.clip_grad_norm_(parameters, settings.gradient_norm)
         state.optimiser.step()
         state.optimiser.zero_grad()
         self._average()
-        return {**sums, 'gradient': float(norm), 'rate': rate}
-
-    def _backward(self, batch: Batch, part: int) -> dict[str, float]:
-        """Accumulate the gradients of one part of the batch; its share of the losses."""
-        settings, step = self.settings, self.state.step
-        share = len(batch.states) / settings.batch
-        looking = step < settings.look_steps
-        with torch.autocast(
-            self.device.type, self._precision, enabled=self._precision is torch.bfloat16
-        ):
-            if looking:
-                flow, cube = None, self._objective.look(batch).mean() * share
-                loss = cube
-            else:
-                shape = (self.config.horizon, len(self.config.joint_names))
-                draw = draw_flow(
-                    len(batch.states), settings.draws, shape, (settings.seed, step, part)
-                )
-                draw = dataclasses.replace(
-                    draw, noise=draw.noise.to(self.device), times=draw.times.to(self.device)
-                )
-                flow, cube = (
-                    value.mean() * share for value in self._objective.flow(batch, draw)
-                )
-                loss = flow + settings.cube_weight * cube
-        loss.backward()
-        return {'flow': math.nan if flow is None else flow.item(), 'cube': cube.item()}
+        return {**losses, 'gradient': float(norm), 'rate': rate}
 
     @torch.no_grad()
     def _average(self) -> None:
@@ -161,26 +131,14 @@ class Run:
 
 def learning_rate(settings: TrainSettings, step: int) -> float:
     """Linear warm-up at the start of each phase, then a cosine to 0 at the last step."""
-    looking = step < settings.look_steps
-    into_phase = step if looking else step - settings.look_steps
+    before_flow = settings.look_steps + settings.blind_steps
+    looking = step < before_flow
+    into_phase = step if looking else step - before_flow
     warm_up = min(1.0, (into_phase + 1) / settings.warm_up_steps)
     if looking:
         return settings.learning_rate * warm_up
-    share = into_phase / max(1, settings.steps - settings.look_steps)
+    share = into_phase / max(1, settings.steps - before_flow)
     return settings.learning_rate * warm_up * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
-
-
-def on_device(batch: Batch, device: torch.device) -> Batch:
-    moved: dict[str, Any] = {
-        field.name: value.to(device) if isinstance(value, Tensor) else value
-        for field in dataclasses.fields(batch)
-        for value in (getattr(batch, field.name),)
-    }
-    return Batch(**moved)
-
-
-def _fast_bfloat16(device: torch.device) -> bool:
-    return device.type == 'cuda' or cpu_has_bfloat16()
 
 
 def _as_json(values: Any) -> Any:

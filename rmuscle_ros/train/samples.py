@@ -41,12 +41,15 @@ class TaskFrames:
     def __init__(self, paths: list[Path], settings: DatasetSettings, horizon: int) -> None:
         episodes = [read_demonstration(path, settings) for path in paths]
         self.task = TASKS[episodes[0].task]
-        self.images = np.concatenate([episode.images for episode in episodes])
+        counts = [len(episode.steps) for episode in episodes]
+        # Shared memory: every training process reads the same pictures.
+        pictures = (len(settings.cameras), settings.image_size, settings.image_size, 3)
+        self._images = torch.zeros((sum(counts), *pictures), dtype=torch.uint8).share_memory_()
+        np.concatenate([episode.images for episode in episodes], out=self._images.numpy())
         self.states = np.concatenate([episode.states for episode in episodes])
         self.cubes = np.concatenate([episode.cubes for episode in episodes])
         self.steps = np.concatenate([episode.steps for episode in episodes])
         self._plans = np.stack([episode.plan for episode in episodes])
-        counts = [len(episode.steps) for episode in episodes]
         self._episode = np.repeat(np.arange(len(episodes)), counts)
         self._rows = np.arange(horizon)
 
@@ -63,7 +66,7 @@ class TaskFrames:
         """The observations with these numbers."""
         return Batch(
             instruction=self.task.instruction,
-            images=torch.from_numpy(self.images[frames]),
+            images=self._images[torch.from_numpy(frames)],
             states=torch.from_numpy(self.states[frames]),
             targets=torch.from_numpy(self.targets(frames)),
             cubes=torch.from_numpy(self.cubes[frames]),
@@ -96,15 +99,15 @@ class Samples:
         self._weights = [self._cumulative(frames, early_only=False) for frames in self.tasks]
         self._early = [self._cumulative(frames, early_only=True) for frames in self.tasks]
 
-    def batches(self, step: int) -> Iterator[Batch]:
-        """The batch of one optimiser step, one part per task."""
+    def batches(self, step: int, worker: int = 0, workers: int = 1) -> Iterator[Batch]:
+        """A worker's share of the batch of one optimiser step, one part per task."""
         settings = self._settings
         rng = np.random.default_rng((settings.seed, step))
-        weights = self._early if step < settings.look_steps else self._weights
+        weights = self._early if step < settings.look_steps + settings.blind_steps else self._weights
         for frames, cumulative in zip(self.tasks, weights, strict=True):
             count = self._count(frames.task.name)
             drawn = np.searchsorted(cumulative, rng.random(count) * cumulative[-1], side='right')
-            yield frames.batch(drawn)
+            yield frames.batch(drawn[worker::workers])
 
     def statistics(self) -> dict[str, Tensor]:
         """Mean and spread of states and of actions before normalisation, for the model.

@@ -10,8 +10,9 @@ class TrainSettings:
     """A run is a function of these, its model's sizes and its dataset.
 
     steps: optimiser steps in all; the learning rate ends at 0 there.
-    look_steps: of those, the first ones only learn to see: early frames, state row zeroed, the
-        place of the cube as the target ("Data" in the package docstring of ``objective``).
+    look_steps: the first of those train the vision tower alone to tell where the cube is ...
+    blind_steps: ... and the next ones the prefix as well, with its state row zeroed; both on
+        early frames only (``objective`` says why).
     batch: observations per step; lift_share: of them of the task ``lift_cube``.
     draws: flow times and noises per observation; they share its prefix.
     early_weight: how much more often a frame before control step ``early_steps`` is drawn.
@@ -23,7 +24,8 @@ class TrainSettings:
     """
 
     steps: int = 4000
-    look_steps: int = 150
+    look_steps: int = 200
+    blind_steps: int = 100
     batch: int = 32
     draws: int = 2
     lift_share: float = 0.2

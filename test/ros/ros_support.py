@@ -7,11 +7,12 @@ from pathlib import Path
 
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
+from std_srvs.srv import SetBool, Trigger
 
 from rmuscle_ros.ros.deployment import Deployment
 from rmuscle_ros.ros.overlay import ros_environment
 from rmuscle_ros.ros.runner import Runner, node_command
-from rmuscle_ros.ros.service_calls import RemoteNode, ServiceCaller
+from rmuscle_ros.ros.service_calls import LIFECYCLE, PARAMETERS, RemoteNode, ServiceCaller
 
 CONFIG = Path(__file__).parents[2] / 'config'
 
@@ -64,7 +65,9 @@ class Peer:
         return messages
 
     def remote(self, full_name):
-        return RemoteNode(self._caller, full_name)
+        """The services that the station and the node ``rmuscle`` have."""
+        own = {'reset': Trigger, 'end_episode': SetBool}
+        return RemoteNode(self._caller, full_name, {**PARAMETERS, **LIFECYCLE, **own})
 
     def close(self):
         self._stop.set()

@@ -74,7 +74,7 @@ def test_the_station_accepts_the_chunks_of_the_node(system, tmp_path):
 
     node.change_state('deactivate')
     count = len(chunks)
-    assert node.call(SetBool, 'end_episode', SetBool.Request(data=False)).success
+    assert node.call('end_episode', SetBool.Request(data=False)).success
     time.sleep(0.5)
     assert len(chunks) == count
     assert runner.stop() == {'rmuscle': 0, 'aloha_station': 0}

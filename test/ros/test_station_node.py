@@ -59,7 +59,7 @@ class Station:
     def reset(self, seed):
         """The seed that the station says it took."""
         self.remote.set_parameters({'seed': seed})
-        response = self.remote.call(Trigger, 'reset', Trigger.Request())
+        response = self.remote.call('reset', Trigger.Request())
         assert response.success
         self.joints.clear()
         wait_for(lambda: len(self.joints) > 1, 'joint states after the reset')
@@ -184,7 +184,7 @@ def test_bad_trajectories_are_rejected_counted_and_move_nothing(station):
 def test_each_reset_takes_the_next_seed_unless_one_is_set(station):
     assert station.reset(5) == 'seed 5'
     assert station.remote.get_parameters(['seed']) == {'seed': 6}
-    assert station.remote.call(Trigger, 'reset', Trigger.Request()).message == 'seed 6'
+    assert station.remote.call('reset', Trigger.Request()).message == 'seed 6'
 
 
 def test_the_seed_decides_about_the_scene(station):

@@ -60,7 +60,8 @@ def set_up(root: Path, environ: Mapping[str, str]) -> tuple[Ros, bool]:
     interpreter = _interpreter(ros, env) if fresh else None
     missing = missing_packages(interpreter, env)
     if missing:
-        with progress.step(1, 'System packages'):
+        packages = ' '.join(name for item in missing for name in item.packages)
+        with progress.step(1, f'Packages {packages}'):
             install(missing, shop.log('packages'), progress)
             if interpreter:
                 interpreter = probe(interpreter.path, env) or interpreter

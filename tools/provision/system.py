@@ -82,7 +82,6 @@ def install(missing: Sequence[Missing], log: Path, progress: Progress) -> None:
             f'{why} Installing needs root (or sudo without a password).',
             f'sudo apt-get update && sudo apt-get install -y {" ".join(packages)}',
         )
-    print(f'apt-get installs {" ".join(packages)}', flush=True)
     env = {**os.environ, 'DEBIAN_FRONTEND': 'noninteractive'}
     run_logged([*prefix, 'apt-get', 'update'], log, progress, env=env)
     command = [*prefix, 'apt-get', 'install', '-y', '--no-install-recommends', *packages]
