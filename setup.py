@@ -20,7 +20,6 @@ setup(
     long_description=readme.read_text() if readme.exists() else '',
     long_description_content_type='text/markdown',
     license='Apache-2.0',
-    license_files=['LICENSE'],
     python_requires='>=3.10',
     packages=find_packages(include=['rmuscle_ros', 'rmuscle_ros.*']),
     package_data={'': ['*.html', '*.css', '*.js'], 'rmuscle_ros': ['assets/**/*', 'py.typed']},

@@ -3,10 +3,11 @@
 The map, and the import rule (a package may import those to its right; packages of one level do
 not import each other; ``test/test_imports.py`` enforces it over every module)::
 
-    cli -> ros -> eval, bench, train -> policy, sim -> engine, memory -> cache -> models
-        -> nn -> kernels -> types, errors, config
+    cli -> ros -> eval, bench, train -> rollout -> policy, sim -> engine, memory -> cache
+        -> models -> nn -> kernels -> types, errors, config, statistics
 
 types, errors, config   leaves: frozen dataclasses, exceptions, strict configuration
+statistics              leaf: quantiles and intervals
 kernels                 one folder per operation of the caches: the reference, later its Triton twin
 nn                      torch modules the models are built from
 models                  one file per policy family, strict weight loading, input processing
@@ -15,7 +16,9 @@ memory                  reference episodes, retrieval, the sliding window, the r
 engine                  runs a model under a plan: dense, cached, recorded
 policy                  ``infer(obs) -> ActionChunk``: joins engine and memory
 sim                     the MuJoCo ALOHA station, without ROS
+rollout                 a policy acts on the station, in one process
 eval, bench             summaries, reports and timings, dense and cached side by side
+train                   demonstrations, training, export of the shipped policy
 ros                     the only place that imports rclpy
 cli                     ``rmuscle ...``
 """

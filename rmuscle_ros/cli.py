@@ -55,6 +55,14 @@ COMMANDS: dict[str, Command | Group] = {
         'timings, dense and cached side by side',
         {'call': Command('rmuscle_ros.bench.call', 'one call by stage')},
     ),
+    'train': Group(
+        'demonstrations, training and export of a policy',
+        {
+            'data': Command('rmuscle_ros.train.data_command', 'demonstrations of the expert'),
+            'run': Command('rmuscle_ros.train.run_command', 'train a policy, or go on'),
+            'export': Command('rmuscle_ros.train.export_command', 'checkpoint and model card'),
+        },
+    ),
     'library': Group(
         'reference libraries on disk',
         {'show': Command('rmuscle_ros.memory.listing', 'list the episodes and check their files')},

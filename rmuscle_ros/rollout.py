@@ -49,13 +49,13 @@ def roll_out(
     station: AlohaStation,
     seed: int,
     execution_horizon: int = EXECUTION_HORIZON,
-    noise: Callable[[int], np.ndarray] | None = None,
-    on_chunk: Callable[[ActionChunk], None] = lambda chunk: None,
+    on_chunk: Callable[[ActionChunk], None] | None = None,
 ) -> Rollout:
     """One episode of the station's task, until success or its time is up.
 
-    noise: call number -> float32 [H, A] the flow starts from; None draws it from ``seed``, so
-        that the same seed gives the same episode.
+    The flow's noise is drawn from ``seed`` as the scene is: the same seed gives the same episode,
+    and different settings of the caches can be compared in pairs.
+
     on_chunk: is given every chunk.
     The policy's episode is begun but not ended: ``policy.end_episode`` is the caller's.
     """
@@ -67,9 +67,10 @@ def roll_out(
     policy.reset()
     calls = held = 0
     while station.steps < limit and held < SUCCESS_STEPS:
-        start = rng.standard_normal((policy.info.horizon, joints), np.float32)
-        chunk = policy.infer(observe(station), noise=start if noise is None else noise(calls))
-        on_chunk(chunk)
+        noise = rng.standard_normal((policy.info.horizon, joints), np.float32)
+        chunk = policy.infer(observe(station), noise=noise)
+        if on_chunk is not None:
+            on_chunk(chunk)
         calls += 1
         for targets in chunk.actions[:execution_horizon, order]:
             station.step(targets)

@@ -133,6 +133,12 @@ def test_a_missing_dependency_is_named(monkeypatch, capsys) -> None:
     assert 'needs module_that_is_not_there, which' in capsys.readouterr().err
 
 
+def test_a_module_of_ours_that_is_missing_is_a_bug(monkeypatch) -> None:
+    monkeypatch.setitem(cli.COMMANDS, 'broken', cli.Command('rmuscle_ros.absent', 'broken'))
+    with pytest.raises(ModuleNotFoundError):
+        cli.main(['broken'])
+
+
 def test_an_unknown_command_lists_the_known_ones(capsys) -> None:
     with pytest.raises(SystemExit) as end:
         cli.main(['bogus'])

@@ -23,13 +23,14 @@ LEVELS = (
     ('cli',),
     ('ros',),
     ('eval', 'bench', 'train'),
+    ('rollout',),
     ('policy', 'sim'),
     ('engine', 'memory'),
     ('cache',),
     ('models',),
     ('nn',),
     ('kernels',),
-    ('types', 'errors', 'config'),
+    ('types', 'errors', 'config', 'statistics'),
 )
 LEVEL = {part: number for number, row in enumerate(LEVELS) for part in row}
 LEAVES = LEVELS[-1]

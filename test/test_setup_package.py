@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -75,17 +76,15 @@ def test_both_executables_are_installed_and_say_what_to_do_without_dependencies(
 
 
 def test_the_wheel_holds_the_library_and_the_command_and_no_messages(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        '-m',
-        'pip',
-        'wheel',
-        '--no-deps',
-        '--no-build-isolation',
-        '--quiet',
-    ]
-    command += ['--wheel-dir', str(tmp_path), str(ROOT)]
-    subprocess.run(command, check=True, capture_output=True, timeout=100, cwd=tmp_path)
+    # Built from a copy: setuptools leaves build/ and an egg-info beside setup.py.
+    copy = tmp_path / 'copy'
+    ignore = shutil.ignore_patterns('__pycache__')
+    shutil.copytree(ROOT / 'rmuscle_ros', copy / 'rmuscle_ros', ignore=ignore)
+    for name in ('setup.py', 'pyproject.toml', 'LICENSE'):
+        shutil.copy(ROOT / name, copy)
+    command = [sys.executable, '-m', 'pip', 'wheel', '--no-deps', '--no-build-isolation', '-q']
+    command += ['--wheel-dir', str(tmp_path), str(copy)]
+    subprocess.run(command, check=True, capture_output=True, timeout=100)
     (wheel,) = tmp_path.glob('*.whl')
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from rmuscle_ros.eval import svg, words
 from rmuscle_ros.eval.motion import Step, boundary_steps, is_angle
 from rmuscle_ros.eval.records import CACHED, DENSE, CallRecord, EpisodeRecord, JointTrace
-from rmuscle_ros.eval.statistics import median, quantile
+from rmuscle_ros.statistics import median, quantile
 
 STAGES = {
     'vision': 'vision tower',

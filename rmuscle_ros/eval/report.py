@@ -11,7 +11,7 @@ from typing import Any
 from rmuscle_ros.eval import markup, sections, words
 from rmuscle_ros.eval.markup import text
 from rmuscle_ros.eval.records import CACHED, DENSE, RunRecord
-from rmuscle_ros.eval.statistics import largest
+from rmuscle_ros.statistics import largest
 from rmuscle_ros.eval.summary import latency_calls
 
 

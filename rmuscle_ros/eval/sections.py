@@ -10,7 +10,7 @@ from rmuscle_ros.eval import markup, plots, svg, words
 from rmuscle_ros.eval.markup import Raw, text
 from rmuscle_ros.eval.motion import Step, boundary_steps
 from rmuscle_ros.eval.records import CACHED, DENSE, KINDS, EpisodeRecord, RunRecord
-from rmuscle_ros.eval.statistics import largest, ratio, wilson
+from rmuscle_ros.statistics import largest, ratio, wilson
 from rmuscle_ros.eval.summary import latency_calls
 
 MAX_EPISODES = 12

@@ -13,7 +13,7 @@ from rmuscle_ros.errors import RecordError
 from rmuscle_ros.eval import words
 from rmuscle_ros.eval.motion import BoundarySteps, Step, boundary_steps
 from rmuscle_ros.eval.records import CACHED, DENSE, KINDS, CallRecord, EpisodeRecord, RunRecord
-from rmuscle_ros.eval.statistics import largest, median, quantile, ratio
+from rmuscle_ros.statistics import largest, median, quantile, ratio
 from rmuscle_ros.types import CALL_CATEGORIES, Mode
 
 SCHEMA = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rmuscle_ros.eval.statistics import needed
+from rmuscle_ros.statistics import needed
 from rmuscle_ros.types import Reason
 
 NO_DATA = 'no data'

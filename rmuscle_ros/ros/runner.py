@@ -23,7 +23,7 @@ from rmuscle_ros.errors import ProcessError, SetupError
 from rmuscle_ros.ros.deployment import LAUNCH_FILE, PACKAGE, Deployment, NodeProcess
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-_ALARMING = ('[ERROR]', '[FATAL]', 'Traceback (most recent call last)')
+_ALARMING = ('[ERROR]', '[FATAL]')
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == 'linux' else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import traceback
@@ -15,7 +14,6 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
-from rclpy.signals import SignalHandlerOptions
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Image, JointState
 from std_srvs.srv import Trigger
@@ -25,6 +23,7 @@ from rmuscle_ros.errors import ConfigError, ProcessError, RmuscleError, Trajecto
 from rmuscle_ros.msg import EpisodeResult
 from rmuscle_ros.ros import station_messages as messages
 from rmuscle_ros.ros.conversions import to_time
+from rmuscle_ros.ros.process import ignore_stop_signals, start_rclpy, stop_event
 from rmuscle_ros.ros.qos import command_qos, latched_qos, sensor_qos
 from rmuscle_ros.ros.station_diagnostics import TrajectoryCount, loop_status, trajectory_status
 from rmuscle_ros.ros.station_episode import Outcome
@@ -163,12 +162,9 @@ class StationNode(Node):
 
 def run(args: list[str] | None = None) -> int:
     """Spin until SIGINT or SIGTERM. 0 then, 1 when the simulation failed, 2 for bad parameters."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    # rclpy's own handlers would end the context while the loop still publishes.
-    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    stop = stop_event()
     try:
+        start_rclpy(args)
         node = StationNode()
     except ConfigError as error:
         print(f'aloha_station: {error}', file=sys.stderr)
@@ -179,9 +175,7 @@ def run(args: list[str] | None = None) -> int:
     node.start()
     while not stop.is_set() and not node.failure.is_set():
         executor.spin_once(timeout_sec=0.1)
-    # Who asks again while we stop, in bounded time, must not cut that short.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    ignore_stop_signals()
     node.stop()
     executor.shutdown()
     node.destroy_node()

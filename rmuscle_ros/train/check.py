@@ -6,7 +6,6 @@ import copy
 from types import TracebackType
 
 import numpy as np
-import torch
 
 from rmuscle_ros.cache.dense import DenseFfn
 from rmuscle_ros.config import PolicyConfig, with_values
@@ -19,7 +18,7 @@ from rmuscle_ros.sim.station import AlohaStation
 from rmuscle_ros.sim.tasks import TASKS
 from rmuscle_ros.train.gradients import on_device
 from rmuscle_ros.train.objective import CubeHead, Objective
-from rmuscle_ros.train.samples import Samples
+from rmuscle_ros.train.samples import Samples, TaskFrames
 from rmuscle_ros.train.settings import TrainSettings
 from rmuscle_ros.train.shortcut import correlation, early_batch
 from rmuscle_ros.train.state import TrainState
@@ -35,20 +34,19 @@ class Checker:
         self._settings, self._state, self._samples = settings, state, samples
         self._stations: dict[str, AlohaStation] = {}
 
-    def check(self) -> dict[str, float]:
-        """``look_r``, and per task the share of successes (and of lifts)."""
+    def check(self, closed_loop: bool) -> dict[str, float]:
+        """``look_r``, and from closed loop per task the share of successes (and of lifts)."""
         model = copy.deepcopy(self._state.ema).eval()
         head = copy.deepcopy(self._state.ema_head)
         values = {}
         if self._samples.validation is not None:
-            values['look_r'] = self._look(model, head)
-        if self._settings.check_episodes:
-            with_policy = self._closed_loop(model)
-            values.update(with_policy)
+            values['look_r'] = self._look(model, head, self._samples.validation)
+        if closed_loop:
+            values.update(self._closed_loop(model))
         return values
 
-    def _look(self, model: TinyVla, head: CubeHead) -> float:
-        frames = self._samples.validation
+    @staticmethod
+    def _look(model: TinyVla, head: CubeHead, frames: TaskFrames) -> float:
         ffn = DenseFfn(model.ffn_modules())
         batch = on_device(early_batch(frames), model.action_std.device)
         return correlation(Objective(model, head, ffn), batch, ffn)

@@ -108,9 +108,7 @@ def read_demonstration(path: Path, settings: DatasetSettings) -> Demonstration:
     return Demonstration(task=task.name, seed=int(path.stem), attempt=attempt, **arrays)
 
 
-def _check_shapes(
-    path: Path, arrays: Mapping[str, np.ndarray], settings: DatasetSettings
-) -> None:
+def _check_shapes(path: Path, arrays: Mapping[str, np.ndarray], settings: DatasetSettings) -> None:
     frames, joints = len(arrays['steps']), len(settings.joint_names)
     size = settings.image_size
     expected = {

@@ -61,8 +61,8 @@ def demonstrate(station: AlohaStation, expert: Expert, seed: int) -> Demonstrati
         if found is not None:
             return found
     raise RmuscleError(
-        f'{station.task.name}, seed {seed}: the expert failed in {MAX_ATTEMPTS} attempts; expected '
-        'most to succeed: check the scene and the size of the disturbances'
+        f'{station.task.name}, seed {seed}: the expert failed in {MAX_ATTEMPTS} attempts; '
+        'expected most to succeed: check the scene and the size of the disturbances'
     )
 
 

@@ -58,7 +58,7 @@ def draw_disturbance(task: Task, rng: np.random.Generator) -> Disturbance:
 
 
 def _smooth_noise(steps: int, rng: np.random.Generator) -> np.ndarray:
-    """[steps, 14]: normal values every ``KNOT_STEPS``, joined by cosines; some joints stay calm."""
+    """[steps, 14]: normal values every ``KNOT_STEPS``, joined by cosines; a part stays 0."""
     knots = np.arange(-KNOT_STEPS, steps + KNOT_STEPS, KNOT_STEPS)
     values = rng.normal(size=(len(knots), 14)) * (rng.random((len(knots), 14)) < 0.6)
     at = np.arange(steps) + rng.uniform(-KNOT_STEPS, 0.0)

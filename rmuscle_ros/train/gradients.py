@@ -29,7 +29,8 @@ Losses = dict[str, float]
 
 @dataclass(frozen=True)
 class Share:
-    """One process' part of the work. ``buffer`` [P] receives the gradients of all parameters."""
+    """One process' part of the work. ``buffer`` [P] takes the gradients of all
+    parameters back to the first process, which needs none itself."""
 
     model: TinyVla
     head: CubeHead
@@ -37,7 +38,7 @@ class Share:
     settings: TrainSettings
     worker: int
     workers: int
-    buffer: Tensor | None = None
+    buffer: Tensor
 
     def parameters(self) -> list[nn.Parameter]:
         return [*self.model.parameters(), *self.head.parameters()]
@@ -49,9 +50,7 @@ class ShareGradients:
     def __init__(self, share: Share) -> None:
         self._share = share
         self._device = share.model.action_std.device
-        self._objective = Objective(
-            share.model, share.head, DenseFfn(share.model.ffn_modules())
-        )
+        self._objective = Objective(share.model, share.head, DenseFfn(share.model.ffn_modules()))
         self._bfloat16 = self._device.type == 'cuda' or cpu_has_bfloat16()
 
     def backward(self, step: int) -> Losses:
@@ -94,7 +93,7 @@ class Gradients:
         settings: TrainSettings,
         workers: int,
     ) -> None:
-        share = Share(model, head, samples, settings, 0, workers)
+        share = Share(model, head, samples, settings, 0, workers, torch.zeros(0))
         self._parameters = share.parameters()
         self._own = ShareGradients(share)
         self._others: list[_Worker] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import sys
 from pathlib import Path
 
 from rmuscle_ros.errors import CheckpointError
@@ -69,11 +70,19 @@ class Journal:
         figure.savefig(self._directory / PLOT_FILE, dpi=100)
 
 
+def read_checks(directory: Path) -> list[Row]:
+    """All checks of a run; none when there is no file."""
+    return _read(directory / CHECKS_FILE, step=sys.maxsize)
+
+
 def _read(path: Path, step: int) -> list[Row]:
     if not path.exists():
         return []
     with path.open(newline='') as file:
-        rows = [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(file)]
+        rows = [
+            {key: float(value) for key, value in row.items() if value}
+            for row in csv.DictReader(file)
+        ]
     return [row for row in rows if row['step'] <= step]
 
 

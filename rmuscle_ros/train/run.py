@@ -27,7 +27,7 @@ from rmuscle_ros.train.state import TrainState, load_state, save_state
 JOURNAL_EVERY = 10
 # What may differ between the pieces of a run. A longer run bends the learning rate's curve from
 # where it is.
-CHANGEABLE = ('steps', 'check_every', 'check_episodes', 'save_every')
+CHANGEABLE = ('steps', 'look_every', 'check_every', 'check_episodes', 'save_every')
 
 
 class Run:
@@ -54,7 +54,12 @@ class Run:
         self.state = self._initial_state()
         kept = {key: value for key, value in asdict(settings).items() if key not in CHANGEABLE}
         self._identity = _as_json(
-            {**kept, 'workers': self.workers, 'config': asdict(self.config), 'episodes': self.samples.episodes}
+            {
+                **kept,
+                'workers': self.workers,
+                'config': asdict(self.config),
+                'episodes': self.samples.episodes,
+            }
         )
         load_state(self.state, self._identity, directory)
         self._journal = Journal(directory, self.state.step)
@@ -96,12 +101,15 @@ class Run:
                 self._journal.add(state.step, values)
                 if state.step % JOURNAL_EVERY == 0:
                     bar.set_postfix(self._journal.recent())
-                due = settings.check_every and state.step % settings.check_every == 0
-                if state.step % settings.save_every == 0 or state.step == last or due:
+                look, act = (
+                    every and (state.step % every == 0 or state.step == settings.steps)
+                    for every in (settings.look_every, settings.check_every)
+                )
+                if look or act or state.step % settings.save_every == 0 or state.step == last:
                     save_state(state, self._identity, self.directory)
-                    self._journal.write()
-                if due or (settings.check_every and state.step == settings.steps):
-                    self._journal.add_check(state.step, checker.check())
+                    if look or act:
+                        checks = checker.check(closed_loop=bool(act))
+                        self._journal.add_check(state.step, checks)
                     self._journal.write()
 
     def _step(self, gradients: Gradients) -> dict[str, float]:
@@ -124,9 +132,7 @@ class Run:
         decay = min(self.settings.ema, (1 + step) / (10 + step))
         pairs = ((self.state.ema, self.state.model), (self.state.ema_head, self.state.head))
         for average, trained in pairs:
-            torch._foreach_lerp_(
-                list(average.parameters()), list(trained.parameters()), 1 - decay
-            )
+            torch._foreach_lerp_(list(average.parameters()), list(trained.parameters()), 1 - decay)
 
 
 def learning_rate(settings: TrainSettings, step: int) -> float:

@@ -103,7 +103,9 @@ class Samples:
         """A worker's share of the batch of one optimiser step, one part per task."""
         settings = self._settings
         rng = np.random.default_rng((settings.seed, step))
-        weights = self._early if step < settings.look_steps + settings.blind_steps else self._weights
+        weights = (
+            self._early if step < settings.look_steps + settings.blind_steps else self._weights
+        )
         for frames, cumulative in zip(self.tasks, weights, strict=True):
             count = self._count(frames.task.name)
             drawn = np.searchsorted(cumulative, rng.random(count) * cumulative[-1], side='right')

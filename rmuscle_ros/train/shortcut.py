@@ -1,7 +1,7 @@
 """The look-or-guess correlation: does the policy see the cube, or guess from the arm's motion?
 
-On early frames the end of a chunk depends on where the cube is. A policy that looks gets there; one
-that guesses predicts the mean, and its loss hardly differs.
+On early frames the end of a chunk depends on where the cube is. A policy that looks gets there;
+one that guesses predicts the mean, and its loss hardly differs.
 """
 
 from __future__ import annotations

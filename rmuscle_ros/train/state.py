@@ -14,7 +14,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from rmuscle_ros.errors import CheckpointError
+from rmuscle_ros.models.tiny import TinyVla
 from rmuscle_ros.models.weights import compare_keys
+from rmuscle_ros.train.objective import CubeHead
 
 FILE = 'state.safetensors'
 MOMENTS = ('exp_avg', 'exp_avg_sq', 'step')
@@ -27,10 +29,10 @@ class TrainState:
     Random numbers and the order of the data are functions of the settings' seed and of ``step``.
     """
 
-    model: nn.Module
-    ema: nn.Module
-    head: nn.Module
-    ema_head: nn.Module
+    model: TinyVla
+    ema: TinyVla
+    head: CubeHead
+    ema_head: CubeHead
     optimiser: torch.optim.AdamW
     step: int = 0
 
@@ -67,7 +69,9 @@ def save_state(state: TrainState, settings: dict[str, Any], directory: Path) -> 
     """Write the checkpoint; the previous one stays intact when that fails (CheckpointError)."""
     path = directory / FILE
     partial = directory / f'.{FILE}.partial'
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors().items()}
+    tensors = {
+        name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors().items()
+    }
     metadata = {
         'step': str(state.step),
         'settings': json.dumps(settings, sort_keys=True),
@@ -118,6 +122,22 @@ def load_state(state: TrainState, settings: dict[str, Any], directory: Path) -> 
                 }
     state.step = int(metadata['step'])
     return True
+
+
+def read_averaged(directory: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """``settings`` and ``step`` of a run, and its averaged weights. Raises CheckpointError."""
+    path = directory / FILE
+    if not path.exists():
+        raise CheckpointError(
+            f'{path}: not found; train first: rmuscle train run DATA {directory}'
+        )
+    metadata, tensors = _read(path)
+    weights = {
+        name.removeprefix('ema.'): tensor
+        for name, tensor in tensors.items()
+        if name.startswith('ema.')
+    }
+    return {'step': int(metadata['step']), 'settings': json.loads(metadata['settings'])}, weights
 
 
 def _expected(state: TrainState, found: dict[str, Tensor]) -> dict[str, Tensor]:

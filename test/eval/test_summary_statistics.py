@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rmuscle_ros.eval.statistics import median, needed, quantile, ratio, wilson
+from rmuscle_ros.statistics import median, needed, quantile, ratio, wilson
 
 
 @pytest.mark.parametrize(

@@ -225,13 +225,19 @@ def test_bad_parameter_changes_are_refused_with_the_reason(station, name, value,
         station.remote.set_parameters({name: value})
 
 
-@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM], ids=['SIGINT', 'SIGTERM'])
-def test_a_signal_ends_it_with_code_0_and_no_traceback(tmp_path, ros_domain_id, number):
+@pytest.mark.parametrize(
+    'numbers',
+    [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT] * 20],
+    ids=['SIGINT', 'SIGTERM', 'impatience'],
+)
+def test_a_signal_ends_it_with_code_0_and_no_traceback(tmp_path, ros_domain_id, numbers):
     runner = start([deployment().station()], environment(ros_domain_id), tmp_path)
     log = tmp_path / 'aloha_station.log'
     wait_for(lambda: 'task transfer_cube' in log.read_text(), 'the start', check=runner.check)
     time.sleep(1.0)  # into the simulation
-    os.kill(runner.pids()['aloha_station'], number)
+    for number in numbers:
+        os.kill(runner.pids()['aloha_station'], number)
+        time.sleep(0.1)
     with pytest.raises(ProcessError, match='exit code 0'):
         wait_for(runner.check, 'the end')
     assert 'Traceback' not in log.read_text()
