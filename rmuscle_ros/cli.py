@@ -40,7 +40,7 @@ class Group:
 
 COMMANDS: dict[str, Command | Group] = {
     'demo': Command(
-        'rmuscle_ros.ros.demo', 'move the simulated ALOHA through ROS 2 and report', needs_ros=True
+        'rmuscle_ros.ros.demo.command', 'move the simulated ALOHA through ROS 2 and report', needs_ros=True
     ),
     'eval': Group(
         'measure the policy and its caches',

@@ -106,7 +106,9 @@ def measure(
     episodes = [_episode(str(number), frames) for number, frames in enumerate(reference)]
     config = CacheConfig()
     calibration = calibrate(episodes, engine.first_site_input, lambda: None)
-    limit = calibration and calibration.limit(rho_p, config.drift_quantile, config.drift_slack)
+    limit = None
+    if calibration is not None:
+        limit = calibration.limit(rho_p, config.drift_quantile, config.drift_slack)
     if limit is None:
         raise ConfigError(f'rho_p: found {rho_p:g}, expected less than 1: no row is copied')
     compare = _Comparison(episodes, reference, rho_p, np.random.default_rng(seed))

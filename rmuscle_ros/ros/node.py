@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import functools
 import os
-import signal
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -28,7 +26,6 @@ from rclpy.clock import Clock, ClockType
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
-from rclpy.signals import SignalHandlerOptions
 
 from rmuscle_ros.config import PolicyConfig
 from rmuscle_ros.errors import ConfigError, SetupError
@@ -36,6 +33,7 @@ from rmuscle_ros.ros import diagnostics, qos
 from rmuscle_ros.ros.faults import POLICY, Faults, Level
 from rmuscle_ros.ros.interfaces import PolicyLike
 from rmuscle_ros.ros.parameters import Parameters
+from rmuscle_ros.ros.process import ignore_stop_signals, start_rclpy, stop_event
 from rmuscle_ros.ros.session import PolicyFactory, Session
 
 SUCCESS = TransitionCallbackReturn.SUCCESS
@@ -247,11 +245,9 @@ class RmuscleNode(LifecycleNode):
 
 def run(args: list[str] | None = None, policy_factory: PolicyFactory = load_policy) -> int:
     """Spin the node until SIGINT or SIGTERM. 0 after a clean stop, 2 for bad parameters."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_event()
     try:
-        _init(args)
+        start_rclpy(args)
         node = RmuscleNode(policy_factory)
     except ConfigError as error:
         print(f'rmuscle_node: {error}', file=sys.stderr)
@@ -263,6 +259,7 @@ def run(args: list[str] | None = None, policy_factory: PolicyFactory = load_poli
         while not stop.is_set():
             executor.spin_once(timeout_sec=0.1)
     finally:
+        ignore_stop_signals()
         node.shut_down()
     if node.busy:
         print('rmuscle_node: a call did not end in time; leaving without it', file=sys.stderr)
@@ -273,17 +270,6 @@ def run(args: list[str] | None = None, policy_factory: PolicyFactory = load_poli
     node.destroy_node()
     rclpy.try_shutdown()
     return 0
-
-
-def _init(args: list[str] | None) -> None:
-    """Start rclpy; ConfigError for an argument or a parameter file that it cannot read."""
-    try:
-        # rclpy's own handlers would end the context before the hold command is out.
-        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-    except rclpy_implementation.UnknownROSArgsError as error:
-        raise ConfigError(f'unknown ROS arguments {error}') from error
-    except rclpy_implementation.RCLError as error:
-        raise ConfigError(str(error)) from error
 
 
 def main(args: list[str] | None = None) -> NoReturn:

@@ -78,12 +78,17 @@ def read_checks(directory: Path) -> list[Row]:
 def _read(path: Path, step: int) -> list[Row]:
     if not path.exists():
         return []
-    with path.open(newline='') as file:
-        rows = [
-            {key: float(value) for key, value in row.items() if value}
-            for row in csv.DictReader(file)
-        ]
-    return [row for row in rows if row['step'] <= step]
+    try:
+        with path.open(newline='') as file:
+            rows = [
+                {key: float(value) for key, value in row.items() if value}
+                for row in csv.DictReader(file)
+            ]
+        return [{**row, 'step': int(row['step'])} for row in rows if row['step'] <= step]
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f'{path}: not a table of a run ({error!r}); delete it, the run does not need it'
+        ) from error
 
 
 def _write(path: Path, rows: list[Row]) -> None:

@@ -9,6 +9,8 @@ stays until the end. Its head is no part of the shipped checkpoint.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,16 +84,20 @@ def draw_flow(count: int, draws: int, shape: tuple[int, int], seed: tuple[int, .
     return FlowDraw(noise, TIME_MIN + (1 - TIME_MIN) * uniform ** (1 / TIME_ALPHA))
 
 
+@dataclass(frozen=True)
+class Prefilled:
+    """A batch's prefix: what the expert reads, tower features [B, V * N, Dv], state row [B, D]."""
+
+    cache: PrefixCache
+    features: Tensor
+    row: Tensor
+
+
 class Objective:
     """The losses of one batch under a model and its auxiliary head."""
 
     def __init__(self, model: TinyVla, head: CubeHead, ffn: Ffn) -> None:
         self.model, self.head, self._ffn = model, head, ffn
-        self._seen: Tensor | None = None
-        self._row: Tensor | None = None
-        # The auxiliary loss reads what goes into the last prefix layer, which the model itself
-        # has no use for outside that layer.
-        model.last_prefix_layer.register_forward_pre_hook(self._keep_row)
 
     def look(self, batch: Batch) -> Tensor:
         """The auxiliary loss of the vision tower alone: [B]."""
@@ -100,16 +106,15 @@ class Objective:
 
     def blind(self, batch: Batch) -> Tensor:
         """The auxiliary loss of tower and prefix with a zeroed state row: [B]."""
-        self.prefill(batch, with_state=False)
-        return self._cube_loss(batch)
+        return self._cube_loss(self.prefill(batch, with_state=False), batch)
 
     def flow(self, batch: Batch, draw: FlowDraw) -> tuple[Tensor, Tensor]:
         """Flow-matching loss [B] and auxiliary loss [B]."""
-        cache = self.prefill(batch, with_state=True)
-        cube = self._cube_loss(batch)
+        prefilled = self.prefill(batch)
         draws = draw.times.shape[1]
         cache = dataclasses.replace(
-            cache, kv=tuple(kv.repeat_interleave(draws, dim=1) for kv in cache.kv)
+            prefilled.cache,
+            kv=tuple(kv.repeat_interleave(draws, dim=1) for kv in prefilled.cache.kv),
         )
         actions = normalise(self.model, batch.targets, batch.states)[:, None]
         times = draw.times[..., None, None]
@@ -122,13 +127,13 @@ class Objective:
             self._ffn,
         )
         error = velocity.float() - (draw.noise - actions).flatten(0, 1)
-        return error.square().mean(dim=(1, 2)).view(-1, draws).mean(dim=1), cube
+        flow = error.square().mean(dim=(1, 2)).view(-1, draws).mean(dim=1)
+        return flow, self._cube_loss(prefilled, batch)
 
-    def prefill(self, batch: Batch, with_state: bool = True) -> PrefixCache:
+    def prefill(self, batch: Batch, with_state: bool = True) -> Prefilled:
         """The prefix of a batch, its rows as ``TinyVla.embed`` lays them out."""
         model = self.model
         features = self._features(batch)
-        self._seen = features.flatten(1, 2)
         views = torch.arange(features.shape[1], device=features.device)
         visual = model.visual_rows(features, views).flatten(1, 2)
         text = model.byte_embedding(
@@ -136,23 +141,31 @@ class Objective:
         )
         state = model.state_row(batch.states)[:, None] * float(with_state)
         rows = torch.cat((visual, text.expand(len(visual), -1, -1), state), dim=1)
-        return model.prefill_rows(rows, None, self._ffn)
+        with _input_of(model.last_prefix_layer) as seen:
+            cache = model.prefill_rows(rows, None, self._ffn)
+        return Prefilled(cache, features.flatten(1, 2), seen[0][:, -1])
 
     def _features(self, batch: Batch) -> Tensor:
         """Tower output [B, V, N, Dv]."""
         features = self.model.vision(batch.images.flatten(0, 1), self._ffn)
         return features.unflatten(0, batch.images.shape[:2])
 
-    def _cube_loss(self, batch: Batch) -> Tensor:
-        """Mean auxiliary loss [B] of tower and state row, of the prefix computed last."""
-        if self._seen is None or self._row is None:
-            raise RuntimeError('no prefix has been computed')
-        places = (self.head.from_tower(self._seen), self.head.from_row(self._row))
+    def _cube_loss(self, prefilled: Prefilled, batch: Batch) -> Tensor:
+        """Mean auxiliary loss [B] of tower and state row."""
+        places = (self.head.from_tower(prefilled.features), self.head.from_row(prefilled.row))
         tower, row = (self.head.loss(place, batch.cubes) for place in places)
         return (tower + row) / 2
 
-    def _keep_row(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> None:  # noqa: ARG002
-        self._row = inputs[0][:, -1]
+
+@contextmanager
+def _input_of(module: nn.Module) -> Iterator[list[Tensor]]:
+    """Collects the first inputs of ``module``'s calls: the model itself keeps none of them."""
+    seen: list[Tensor] = []
+    handle = module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    try:
+        yield seen
+    finally:
+        handle.remove()
 
 
 def normalise(model: TinyVla, targets: Tensor, states: Tensor) -> Tensor:

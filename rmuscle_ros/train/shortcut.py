@@ -38,7 +38,7 @@ def correlation(objective: Objective, batch: Batch, ffn: StepFfn) -> float:
 def predict(objective: Objective, batch: Batch, ffn: StepFfn) -> torch.Tensor:
     """Joint targets [B, H, J] for a batch, with fixed noise."""
     model = objective.model
-    cache = objective.prefill(batch)
+    cache = objective.prefill(batch).cache
     sampler = EulerSampler(STEPS)
     conditions = model.step_conditions(sampler.times().to(batch.states.device))
     generator = torch.Generator().manual_seed(0)

@@ -9,7 +9,7 @@ pytest.importorskip('rclpy', reason='rclpy is not importable: run through `make 
 
 from rmuscle_ros.msg import CacheStatus
 from rmuscle_ros.ros.conversions import chunk_message
-from rmuscle_ros.ros.demo_messages import call_record, window_status
+from rmuscle_ros.ros.demo.messages import call_record, window_status
 from rmuscle_ros.types import ActionChunk, Mode, Provenance, Reason, StageTimes
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rmuscle_ros.errors import ConfigError
-from rmuscle_ros.ros.demo_plan import plan, read_parameters, untrained, write_parameters
+from rmuscle_ros.ros.demo.plan import plan, read_parameters, untrained, write_parameters
 
 
 def kinds(episodes):

@@ -3,8 +3,8 @@
 import io
 
 from rmuscle_ros.eval.records import CallRecord, EpisodeRecord
-from rmuscle_ros.ros.demo_plan import PlannedEpisode
-from rmuscle_ros.ros.demo_progress import Progress
+from rmuscle_ros.ros.demo.plan import PlannedEpisode
+from rmuscle_ros.ros.demo.progress import Progress
 
 PLANNED = PlannedEpisode('cached', 1, 101)
 

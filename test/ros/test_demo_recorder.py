@@ -14,11 +14,11 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rmuscle_ros.msg import EpisodeResult
 from rmuscle_ros.ros.conversions import to_duration
-from rmuscle_ros.ros.demo_plan import PlannedEpisode
-from rmuscle_ros.ros.demo_recorder import FRAMES_PER_EPISODE, Recorder
+from rmuscle_ros.ros.demo.plan import PlannedEpisode
+from rmuscle_ros.ros.demo.recorder import FRAMES_PER_EPISODE, Recorder
 from rmuscle_ros.ros.qos import latched_qos
-from rmuscle_ros.ros.station_loop import arm_joints
-from rmuscle_ros.ros.station_messages import image_message, joint_state_message
+from rmuscle_ros.ros.station.loop import arm_joints
+from rmuscle_ros.ros.station.messages import image_message, joint_state_message
 from rmuscle_ros.sim.aloha import CAMERAS, HOME, JOINT_NAMES
 
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(60)]

@@ -1,6 +1,6 @@
 """When an episode begins and ends."""
 
-from rmuscle_ros.ros.station_episode import SUCCESS_STEPS, Episode
+from rmuscle_ros.ros.station.episode import SUCCESS_STEPS, Episode
 
 
 def run(episode, successes, begin_s=10.0, period_s=0.02):

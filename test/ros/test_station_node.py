@@ -22,8 +22,8 @@ from rmuscle_ros.errors import ConfigError, ProcessError
 from rmuscle_ros.msg import EpisodeResult
 from rmuscle_ros.ros.conversions import image_array, to_duration, to_seconds
 from rmuscle_ros.ros.qos import latched_qos
-from rmuscle_ros.ros.station_loop import arm_joints
-from rmuscle_ros.ros.station_node import StationNode
+from rmuscle_ros.ros.station.loop import arm_joints
+from rmuscle_ros.ros.station.node import StationNode
 from rmuscle_ros.sim.aloha import CAMERAS, HOME, JOINT_NAMES
 
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(90)]

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from rmuscle_ros.ros.station_schedule import Schedule, StepTimes
+from rmuscle_ros.ros.station.schedule import Schedule, StepTimes
 
 
 class FakeTime:

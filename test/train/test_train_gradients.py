@@ -60,7 +60,7 @@ def test_an_exception_in_a_process_is_raised_here(make_run):
     state = run.state
     with (
         Gradients(state.model, state.head, run.samples, run.settings, 2) as gradients,
-        pytest.raises(TypeError),
+        pytest.raises(ValueError, match='seed string'),
     ):
         gradients._others[0].begin('not a step')
         gradients._others[0].finish([])

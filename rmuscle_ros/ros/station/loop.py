@@ -15,9 +15,9 @@ from typing import Protocol
 import numpy as np
 
 from rmuscle_ros.errors import ProcessError
-from rmuscle_ros.ros.station_episode import Episode, Outcome
-from rmuscle_ros.ros.station_schedule import Schedule, StepTimes
-from rmuscle_ros.ros.station_settings import StationConfig
+from rmuscle_ros.ros.station.episode import Episode, Outcome
+from rmuscle_ros.ros.station.schedule import Schedule, StepTimes
+from rmuscle_ros.ros.station.settings import StationConfig
 from rmuscle_ros.sim.aloha import CONTROL_PERIOD_S, HOME, JOINT_NAMES
 from rmuscle_ros.sim.detached import DetachedCameras
 from rmuscle_ros.sim.station import AlohaStation

@@ -19,13 +19,13 @@ from rmuscle_ros.errors import TrajectoryError
 from rmuscle_ros.eval.records import CallRecord, EpisodeRecord, Frame, JointTrace
 from rmuscle_ros.msg import ActionChunk, CacheStatus, EpisodeResult
 from rmuscle_ros.ros.conversions import image_array, to_seconds
-from rmuscle_ros.ros.demo_messages import call_record, known, window_status
-from rmuscle_ros.ros.demo_plan import PlannedEpisode
+from rmuscle_ros.ros.demo.messages import call_record, known, window_status
+from rmuscle_ros.ros.demo.plan import PlannedEpisode
 from rmuscle_ros.ros.faults import POLICY
 from rmuscle_ros.ros.qos import latched_qos
-from rmuscle_ros.ros.station_diagnostics import LAG_MAX_KEY, loop_section
-from rmuscle_ros.ros.station_loop import ARMS, home_followers
-from rmuscle_ros.ros.station_messages import trajectory_command
+from rmuscle_ros.ros.station.diagnostics import LAG_MAX_KEY, loop_section
+from rmuscle_ros.ros.station.loop import ARMS, home_followers
+from rmuscle_ros.ros.station.messages import trajectory_command
 from rmuscle_ros.sim.aloha import CAMERAS, JOINT_NAMES
 from rmuscle_ros.types import WindowStatus
 

@@ -12,7 +12,7 @@ from rclpy.parameter import Parameter
 from rmuscle_ros.config import fields_of, with_values
 from rmuscle_ros.errors import ConfigError
 from rmuscle_ros.ros.parameters import checked, descriptor, warn_of_unknown
-from rmuscle_ros.ros.station_settings import StationConfig
+from rmuscle_ros.ros.station.settings import StationConfig
 
 
 class StationParameters:

@@ -10,8 +10,8 @@ from std_srvs.srv import SetBool, Trigger
 
 from rmuscle_ros.errors import ProcessError
 from rmuscle_ros.eval.records import EpisodeRecord
-from rmuscle_ros.ros.demo_plan import PlannedEpisode
-from rmuscle_ros.ros.demo_recorder import Recorder
+from rmuscle_ros.ros.demo.plan import PlannedEpisode
+from rmuscle_ros.ros.demo.recorder import Recorder
 from rmuscle_ros.ros.deployment import Deployment
 from rmuscle_ros.ros.service_calls import LIFECYCLE, PARAMETERS, RemoteNode, ServiceCaller
 

@@ -21,15 +21,15 @@ from trajectory_msgs.msg import JointTrajectory
 
 from rmuscle_ros.errors import ConfigError, ProcessError, RmuscleError, TrajectoryError
 from rmuscle_ros.msg import EpisodeResult
-from rmuscle_ros.ros import station_messages as messages
 from rmuscle_ros.ros.conversions import to_time
 from rmuscle_ros.ros.process import ignore_stop_signals, start_rclpy, stop_event
 from rmuscle_ros.ros.qos import command_qos, latched_qos, sensor_qos
-from rmuscle_ros.ros.station_diagnostics import TrajectoryCount, loop_status, trajectory_status
-from rmuscle_ros.ros.station_episode import Outcome
-from rmuscle_ros.ros.station_loop import ARMS, StationLoop
-from rmuscle_ros.ros.station_parameters import StationParameters
-from rmuscle_ros.ros.station_schedule import StepTimes
+from rmuscle_ros.ros.station import messages
+from rmuscle_ros.ros.station.diagnostics import TrajectoryCount, loop_status, trajectory_status
+from rmuscle_ros.ros.station.episode import Outcome
+from rmuscle_ros.ros.station.loop import ARMS, StationLoop
+from rmuscle_ros.ros.station.parameters import StationParameters
+from rmuscle_ros.ros.station.schedule import StepTimes
 from rmuscle_ros.sim.aloha import CAMERAS, JOINT_NAMES
 
 _DIAGNOSTICS_PERIOD_S = 1.0

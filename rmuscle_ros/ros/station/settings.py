@@ -1,4 +1,4 @@
-"""Settings of the simulated station. No rclpy: ``station_parameters`` declares these fields."""
+"""Settings of the simulated station. No rclpy: ``parameters`` declares these fields."""
 
 from __future__ import annotations
 

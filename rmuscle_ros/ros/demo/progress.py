@@ -9,7 +9,7 @@ from typing import TextIO
 
 from rmuscle_ros.eval.records import EpisodeRecord
 from rmuscle_ros.eval.summary import count_calls
-from rmuscle_ros.ros.demo_plan import PlannedEpisode
+from rmuscle_ros.ros.demo.plan import PlannedEpisode
 
 
 class Progress:

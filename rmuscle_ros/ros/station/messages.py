@@ -11,7 +11,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from rmuscle_ros.msg import EpisodeResult
 from rmuscle_ros.ros.conversions import to_seconds, to_time
-from rmuscle_ros.ros.station_episode import Outcome
+from rmuscle_ros.ros.station.episode import Outcome
 from rmuscle_ros.sim.trajectory import JointTrajectoryCommand
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from rmuscle_ros.errors import ConfigError
-from rmuscle_ros.ros.demo_plan import read_parameters, untrained, write_parameters
+from rmuscle_ros.ros.demo.plan import read_parameters, untrained, write_parameters
 from rmuscle_ros.ros.deployment import PACKAGE, Deployment
 from rmuscle_ros.ros.overlay import find_setup_script, overlay_prefix, ros_environment
-from rmuscle_ros.ros.station_settings import StationConfig
+from rmuscle_ros.ros.station.settings import StationConfig
 
 UNTRAINED_NOTE = (
     'the policy is untrained: its episodes do not succeed, so library.admit is set to all and '

@@ -10,9 +10,9 @@ from rclpy.utilities import get_rmw_implementation_identifier
 from rmuscle_ros.config import PolicyConfig, fields_of
 from rmuscle_ros.eval import machine
 from rmuscle_ros.eval.records import EpisodeRecord, ModelRecord, RunRecord
-from rmuscle_ros.ros.demo_plan import SEED_POLICY
-from rmuscle_ros.ros.demo_recorder import Facts
-from rmuscle_ros.ros.demo_setup import UNTRAINED_NOTE, Setup
+from rmuscle_ros.ros.demo.plan import SEED_POLICY
+from rmuscle_ros.ros.demo.recorder import Facts
+from rmuscle_ros.ros.demo.setup import UNTRAINED_NOTE, Setup
 
 
 def run_record(

@@ -21,11 +21,11 @@ from rclpy.signals import SignalHandlerOptions
 from rmuscle_ros.eval.records import RunRecord
 from rmuscle_ros.eval.report import write_report
 from rmuscle_ros.eval.summary import summarise, table, write_summary
-from rmuscle_ros.ros.demo_plan import PlannedEpisode, plan
-from rmuscle_ros.ros.demo_progress import Progress
-from rmuscle_ros.ros.demo_record import run_record
-from rmuscle_ros.ros.demo_setup import UNTRAINED_NOTE, Setup, prepare
-from rmuscle_ros.ros.demo_system import System
+from rmuscle_ros.ros.demo.plan import PlannedEpisode, plan
+from rmuscle_ros.ros.demo.progress import Progress
+from rmuscle_ros.ros.demo.record import run_record
+from rmuscle_ros.ros.demo.setup import UNTRAINED_NOTE, Setup, prepare
+from rmuscle_ros.ros.demo.system import System
 from rmuscle_ros.ros.runner import Runner, commands, describe
 
 EXAMPLES = """examples:

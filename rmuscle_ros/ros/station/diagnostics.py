@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 
-from rmuscle_ros.ros.station_schedule import Schedule, Timing
+from rmuscle_ros.ros.station.schedule import Schedule, Timing
 
 _HARDWARE_ID = 'simulation'
 LAG_MAX_KEY = 'lag max (ms)'

@@ -1,0 +1,1 @@
+"""``rmuscle demo``: station and node as processes, episodes dense and cached, a report."""
