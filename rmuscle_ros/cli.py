@@ -32,15 +32,18 @@ class Command:
 
 @dataclass(frozen=True)
 class Group:
-    """Subcommands under a common word."""
+    """Subcommands under a common word. ``default``: what runs when none of them is named."""
 
     help: str
     commands: Mapping[str, Command] = field(default_factory=dict)
+    default: Command | None = None
 
 
 COMMANDS: dict[str, Command | Group] = {
     'demo': Command(
-        'rmuscle_ros.ros.demo.command', 'move the simulated ALOHA through ROS 2 and report', needs_ros=True
+        'rmuscle_ros.ros.demo.command',
+        'move the simulated ALOHA through ROS 2 and report',
+        needs_ros=True,
     ),
     'eval': Group(
         'measure the policy and its caches',
@@ -50,6 +53,9 @@ COMMANDS: dict[str, Command | Group] = {
                 'how well the fences tell right from wrong references',
             )
         },
+        default=Command(
+            'rmuscle_ros.eval.closed_loop_command', 'success and latency on the station'
+        ),
     ),
     'bench': Group(
         'timings, dense and cached side by side',
@@ -70,7 +76,7 @@ COMMANDS: dict[str, Command | Group] = {
 }
 EXAMPLES = """examples:
   rmuscle demo
-  rmuscle eval separation --json out/separation.json
+  rmuscle eval --task transfer_cube --episodes 50 --modes dense,rmuscle --json out/eval.json
   rmuscle bench call --help
 """
 
@@ -119,11 +125,13 @@ def _add_commands(
         )
         if not path or path[0] != name:
             continue
-        if isinstance(entry, Group):
+        if isinstance(entry, Command):
+            _fill(child, entry)
+        elif entry.default and not (path[1:] and path[1] in entry.commands):
+            _fill(child, entry.default)
+        else:
             child.description = entry.help
             _add_commands(child, entry.commands, path[1:])
-        else:
-            _fill(child, entry)
 
 
 def _fill(parser: argparse.ArgumentParser, command: Command) -> None:

@@ -39,6 +39,8 @@ def leaves() -> Iterator[tuple[str, cli.Command]]:
             yield name, entry
         else:
             yield from ((f'{name} {word}', command) for word, command in entry.commands.items())
+            if entry.default:
+                yield f'{name} (default)', entry.default
 
 
 @pytest.mark.parametrize('words', ['--help', '--version', 'eval --help', 'bench --help'])
@@ -144,3 +146,10 @@ def test_an_unknown_command_lists_the_known_ones(capsys) -> None:
         cli.main(['bogus'])
     assert end.value.code == 2
     assert "invalid choice: 'bogus'" in capsys.readouterr().err
+
+
+def test_a_group_without_a_known_word_runs_its_default() -> None:
+    parser = cli._parser(['eval', '--task', 'lift_cube', '--episodes', '3'])
+    args = parser.parse_args(['eval', '--task', 'lift_cube', '--episodes', '3'])
+    assert (args.task, args.episodes) == ('lift_cube', 3)
+    assert args.run.__module__ == cli.COMMANDS['eval'].default.module

@@ -11,8 +11,8 @@ from typing import Any
 from rmuscle_ros.eval import markup, sections, words
 from rmuscle_ros.eval.markup import text
 from rmuscle_ros.eval.records import CACHED, DENSE, RunRecord
-from rmuscle_ros.statistics import largest
 from rmuscle_ros.eval.summary import latency_calls
+from rmuscle_ros.statistics import largest
 
 
 def write_report(run: RunRecord, summary: Mapping[str, Any], path: str | Path) -> None:

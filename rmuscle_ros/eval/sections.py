@@ -10,8 +10,8 @@ from rmuscle_ros.eval import markup, plots, svg, words
 from rmuscle_ros.eval.markup import Raw, text
 from rmuscle_ros.eval.motion import Step, boundary_steps
 from rmuscle_ros.eval.records import CACHED, DENSE, KINDS, EpisodeRecord, RunRecord
-from rmuscle_ros.statistics import largest, ratio, wilson
 from rmuscle_ros.eval.summary import latency_calls
+from rmuscle_ros.statistics import largest, ratio, wilson
 
 MAX_EPISODES = 12
 GLYPHS = {'o': '●', 's': '■', 'X': '✖', 'D': '◆', 'P': '✚', 'v': '▼', '^': '▲'}

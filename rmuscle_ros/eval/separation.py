@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rmuscle_ros.config import CacheConfig
+from rmuscle_ros.config import CacheConfig, with_values
 from rmuscle_ros.engine.eager import EagerEngine
 from rmuscle_ros.errors import ConfigError
 from rmuscle_ros.kernels.token_drift import select_rows, token_drift
@@ -76,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
             f'found {args.references} references and {args.tests} tests, expected at least 2 and '
             '1: the drift fence is calibrated leaving one episode out'
         )
+    with_values(CacheConfig(), {'rho_p': args.rho_p})
     model = load_model(args.checkpoint, 0).model
     engine = EagerEngine(model, torch.device('cpu'), torch.float32, 10)
     result = measure(engine, args.references, args.tests, args.seed, args.rho_p, print)

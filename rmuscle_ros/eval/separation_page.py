@@ -17,9 +17,12 @@ def page(result: Distributions) -> str:
     """One self-contained HTML page."""
     css = resources.files('rmuscle_ros.eval').joinpath('report.css').read_text(encoding='utf-8')
     rows = [
-        [name, *np.quantile(result.similarity[name], [0.05, 0.5, 0.95]).round(3).tolist()]
-        + np.quantile(result.drift[name], [0.05, 0.5, 0.95]).round(4).tolist()
-        + ['{} of {}'.format(*share_above(result, name))]
+        [
+            name,
+            *np.quantile(result.similarity[name], [0.05, 0.5, 0.95]).round(3).tolist(),
+            *np.quantile(result.drift[name], [0.05, 0.5, 0.95]).round(4).tolist(),
+            '{} of {}'.format(*share_above(result, name)),
+        ]
         for name in result.drift
     ]
     header = ['frames', 'similarity p5', 'p50', 'p95', 'drift p5', 'p50', 'p95', 'stopped']

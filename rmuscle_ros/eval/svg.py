@@ -17,7 +17,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from rmuscle_ros.types import Mode, Reason
+from rmuscle_ros.types import Reason
 
 INK = '#010203'
 MUTED = '#010204'
@@ -39,8 +39,6 @@ _VARIABLES = {
     DRIFT: '--drift',
     WAITING: '--waiting',
 }
-
-MODE_COLOUR = {Mode.DENSE: DENSE, Mode.CACHED: CACHED}
 
 # Shape and colour both tell the reason, so that neither hue nor contrast is needed to read it.
 REASON_MARKS = {

@@ -169,3 +169,9 @@ def test_expand_visits_the_checkpoint_before_every_prefill_ffn(engine, make_inpu
     visits = []
     engine.expand(make_inputs(), lambda: visits.append(1))
     assert len(visits) == 1 + 2
+
+
+def test_keys_have_unit_length_and_one_part_per_view(engine, make_inputs):
+    key = engine.observe(make_inputs()).key
+    assert key.shape == (3 * 20,)
+    assert np.linalg.norm(key) == pytest.approx(1.0, abs=1e-6)

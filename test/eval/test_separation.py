@@ -54,3 +54,10 @@ def test_too_few_references_are_refused():
     add_arguments(parser)
     with pytest.raises(ConfigError, match='at least 2'):
         run(parser.parse_args(['--references', '1']))
+
+
+def test_a_share_out_of_range_is_refused():
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    with pytest.raises(ConfigError, match='expected a value from 0 to 1'):
+        run(parser.parse_args(['--rho-p', '1.5']))

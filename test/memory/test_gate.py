@@ -75,6 +75,20 @@ def test_close_releases_a_waiting_background(background):
     assert [entry[0] for entry in log] == ['closed']
 
 
+def test_a_call_interrupted_while_it_waits_leaves_the_gate_open(background, monkeypatch):
+    gate, log = Gate(), []
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gate._condition, 'wait_for', interrupted)
+        with pytest.raises(KeyboardInterrupt), gate.call():
+            pass
+    background(gate, 1, 0.0, log).join(5)
+    assert [kind for kind, _, _ in log] == ['start', 'end']
+
+
 def test_overlapping_calls_are_refused():
     gate = Gate()
     with gate.call(), pytest.raises(RuntimeError, match='in flight already'), gate.call():

@@ -88,9 +88,8 @@ def test_an_expansion_is_given_up_when_its_entry_leaves(make):
 def test_the_farthest_are_skipped_over_the_byte_cap(make):
     rebuilder = make(Expander(), cap_bytes=2.5 * state().bytes)
     e = entries(5)
-    for _ in range(2):
-        rebuilder.want(e)
-        assert rebuilder.drain(5)
+    rebuilder.want(e)
+    assert rebuilder.drain(5)
     status = rebuilder.status(0)
     assert status.entries == 2 and status.bytes <= 2.5 * state().bytes
     assert status.skipped_over_cap == 3

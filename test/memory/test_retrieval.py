@@ -59,10 +59,16 @@ def test_pairs_never_come_from_the_same_episode():
     episodes = [
         episode(name, station_keys(np.arange(4) + 0.1 * i)) for i, name in enumerate('abc')
     ]
-    pairs = matching_pairs(episodes)
+    pairs = list(matching_pairs(episodes, most=64))
     assert len(pairs) == 12
     assert all(entry.episode_id != match.episode_id for entry, match in pairs)
     assert all(entry.position == match.position for entry, match in pairs)
+
+
+def test_pairs_of_a_large_library_are_spread_over_it():
+    episodes = [episode(name, station_keys(np.arange(10))) for name in 'ab']
+    pairs = list(matching_pairs(episodes, most=4))
+    assert [entry.id for entry, _ in pairs] == ['a/0', 'a/5', 'b/0', 'b/5']
 
 
 def test_limit_is_the_quantile_of_what_would_be_copied():

@@ -76,6 +76,14 @@ def test_at_the_edge_the_search_goes_on_by_keys_alone():
     assert slots[0].entry.id == 'a/13' and slots[0].ahead == 0
 
 
+def test_a_window_without_lookahead_follows_the_episode():
+    window = Window(1, 0, 0.0)
+    episodes = [episode('a', 9)]
+    window.update(episodes, {'a': peak(9, 0)})
+    window.update(episodes, {'a': peak(9, 5)})
+    assert [entry.id for entry in window.wanted()] == ['a/5']
+
+
 def test_the_window_ends_with_the_episode():
     window = Window(1, 4, 0.0)
     episodes = [episode('a', 3)]
