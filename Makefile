@@ -1,6 +1,4 @@
-# Every target sets up first; that takes minutes once and under a second later.
-# Variables: ROS_DISTRO (jazzy or kilted, for the wheels), PYTHON (a 3.11 or 3.12), ARGS (handed on
-# to the command). A ROS that is already sourced is used instead of the wheels.
+# Every target but help and clean sets up first: minutes once, under a second later.
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format bench soak lock clean
 
@@ -13,6 +11,11 @@ IN_ROS := .venv/bin/python -m rmuscle_ros.ros.overlay
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo 'ROS_DISTRO=jazzy|kilted  which wheels; a ROS that is already sourced is used instead'
+	@echo 'PYTHON=...               a Python 3.11 or 3.12 instead of the first one found'
+	@echo "ARGS='...'               handed on to the command"
+	@echo "PIP_EXTRA_INDEX_URL=...  PyTorch's CPU wheel index saves several GB where there is no GPU"
 
 setup: ## Environment .venv with ROS 2, PyTorch, MuJoCo; build of the package
 	@python="$(BOOT_PYTHON)"; if [ -z "$$python" ]; then \

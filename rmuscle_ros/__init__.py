@@ -8,7 +8,7 @@ not import each other; ``test/test_imports.py`` enforces it over every module)::
 
 types, errors, config   leaves: frozen dataclasses, exceptions, strict configuration
 statistics              leaf: quantiles and intervals
-kernels                 one folder per operation of the caches: the reference, later its Triton twin
+kernels                 one folder per operation of the caches: reference, later its Triton twin
 nn                      torch modules the models are built from
 models                  one file per policy family, strict weight loading, input processing
 cache                   the expanded reference state, neuron masks, the FFN runners

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -200,11 +200,17 @@ def with_values(config: Any, values: Mapping[str, Any]) -> Any:
     known = {key: (item, old) for key, item, old in fields_of(config)}
     for key, value in values.items():
         if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            hint = f'; did you mean {close[0]}?' if close else ''
-            raise ConfigError(f'{key}: unknown key{hint} Known keys: {", ".join(sorted(known))}')
+            raise ConfigError(
+                f'{key}: unknown key{hint(key, known)}; known keys: {", ".join(sorted(known))}'
+            )
         config = _replace(config, key.split('.'), check_value(key, known[key][0], value))
     return config
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean …?)`` when a known name is close, else nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f' (did you mean {close[0]}?)' if close else ''
 
 
 def _replace(config: Any, path: list[str], value: Any) -> Any:

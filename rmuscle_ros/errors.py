@@ -25,6 +25,10 @@ class ObservationError(RmuscleError):
     """An observation lacks a camera or joint, or holds something the policy cannot use."""
 
 
+class PolicyError(RmuscleError):
+    """The policy computed something that must not be executed."""
+
+
 class RebuildError(RmuscleError):
     """The background rebuild thread has died; its first exception is the cause."""
 

@@ -7,6 +7,7 @@ from start to end.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -26,7 +27,7 @@ from rmuscle_ros.engine.eager import (
     Plan,
     RecordPlan,
 )
-from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.errors import ConfigError, PolicyError
 from rmuscle_ros.memory.entry import Entry, TaskKey
 from rmuscle_ros.memory.library import Library
 from rmuscle_ros.memory.memory import Match, ReferenceMemory
@@ -63,6 +64,7 @@ class Policy:
         device = resolve_device(config.engine.device)
         dtype = resolve_dtype(config.engine.dtype, device)
         self._config = config
+        self._tuning = threading.Lock()
         self._engine = EagerEngine(loaded.model, device, dtype, config.engine.denoise_steps)
         self._fingerprint = f'{loaded.fingerprint}-{str(dtype).removeprefix("torch.")}'
         self._memory = ReferenceMemory(
@@ -83,26 +85,32 @@ class Policy:
         """Load model and library. Raises RmuscleError with what to do."""
         torch.set_num_threads(resolve_threads(config.engine.threads))
         loaded = load_model(config.model.checkpoint, config.model.seed)
-        directory = config.library.directory
-        library = Library.load(Path(directory).expanduser()) if directory else Library()
+        directory = _directory(config)
+        library = Library() if directory is None else Library.load(directory)
+        if config.library.record and directory is not None:
+            library.check_writable(directory)
         return cls(config, loaded, library)
 
     def infer(self, observation: Observation, *, noise: np.ndarray | None = None) -> ActionChunk:
         """One call. noise: float32 [H, A] for tests and paired comparisons, else fresh.
 
-        Raises ObservationError (nothing was computed; the episode goes on) or, while the caches
-        are enabled, RebuildError: go on densely with ``tune(enabled=False)``, or stop.
+        Raises ObservationError (nothing was computed; the episode goes on), PolicyError for
+        actions that are not finite or, while the caches are enabled, RebuildError: go on densely
+        with ``tune(enabled=False)``, or stop.
         """
         start = time.perf_counter()
-        inputs = prepare(observation, self._engine.model)
-        if self._instruction not in (None, inputs.instruction):
-            self.reset()
-        self._instruction = inputs.instruction
+        # tune() may run in another thread: what holds now holds for the whole call.
+        self._memory.config = self._config.cache
         with self._memory.gate.call() as gate_wait_ms:
+            inputs = prepare(observation, self._engine.model)
+            if self._instruction not in (None, inputs.instruction):
+                self.reset()
+            self._instruction = inputs.instruction
             observed = self._engine.observe(inputs)
             task = TaskKey(inputs.instruction, self._fingerprint, inputs.cameras)
             match = self._match(observed, task)
             result = self._engine.run(observed, self._plan(match), noise)
+            self._check_actions(result)
             reason, detail = self._outcome(match, result)
             total_ms = (time.perf_counter() - start) * 1e3
         times = StageTimes(
@@ -132,7 +140,8 @@ class Policy:
             stamp_s=0.0,
         )
         with self._memory.gate.call():
-            self._engine.run(self._engine.observe(prepare(observation, self._engine.model)))
+            observed = self._engine.observe(prepare(observation, self._engine.model))
+            self._check_actions(self._engine.run(observed))
 
     def reset(self) -> None:
         """Begin a new episode; what was recorded of the old one is discarded."""
@@ -148,14 +157,17 @@ class Policy:
         if episode is not None:
             self._memory.add(episode)
         self.reset()
-        if episode is not None and library.directory:
-            self._memory.library.save(Path(library.directory).expanduser())
+        directory = _directory(self._config)
+        if episode is not None and directory is not None:
+            self._memory.library.save(directory)
         return end
 
     def tune(self, **changes: Any) -> None:
-        """Change live options (keys of LIVE_OPTIONS). Raises ConfigError; then nothing changed.
+        """Change live options (keys of LIVE_OPTIONS), from any thread.
 
-        ``record`` takes effect when the next episode begins, the others with the next call.
+        Raises ConfigError, or LibraryError for ``record`` with a directory that cannot be written;
+        then nothing changed. ``record`` takes effect when the next episode begins, the others with
+        the next call.
         """
         unknown = [name for name in changes if name not in LIVE_OPTIONS]
         if unknown:
@@ -164,8 +176,12 @@ class Policy:
                 f'{", ".join(LIVE_OPTIONS)}'
             )
         values = {LIVE_OPTIONS[name]: value for name, value in changes.items()}
-        self._config = with_values(self._config, values)
-        self._memory.config = self._config.cache
+        with self._tuning:
+            config = with_values(self._config, values)
+            directory = _directory(config)
+            if changes.get('record') and directory is not None:
+                self._memory.library.check_writable(directory)
+            self._config = config
 
     def status(self) -> PolicyStatus:
         """A snapshot; may be called from another thread while a call runs."""
@@ -191,13 +207,21 @@ class Policy:
         """Stop the rebuild thread. The policy cannot be used afterwards."""
         self._memory.close()
 
+    def _check_actions(self, result: CallResult) -> None:
+        if not np.isfinite(result.actions).all():
+            raise PolicyError(
+                f'{self.info.model}: found actions that are not finite, expected joint targets; '
+                'the weights or the normalisation of its checkpoint are damaged: copy or train it '
+                'again'
+            )
+
     def _match(self, observed: Observed, task: TaskKey) -> Match:
-        if not self._config.cache.enabled:
+        if not self._memory.config.enabled:
             return Match(Reason.CACHE_DISABLED, 'cache.enabled is false')
         return self._memory.match(observed.key, task)
 
     def _plan(self, match: Match) -> Plan:
-        cache = self._config.cache
+        cache = self._memory.config
         if match.entry is None or match.state is None:
             return RecordPlan(cache.group_len, cache.score) if self._recorder.active else None
         masks = match.entry.masks if self._masks_fit(match.entry) else None
@@ -206,7 +230,7 @@ class Policy:
     def _masks_fit(self, entry: Entry) -> bool:
         masks = entry.masks
         return (
-            masks.group_len == self._config.cache.group_len
+            masks.group_len == self._memory.config.group_len
             and masks.steps == self._engine.sampler.steps
         )
 
@@ -237,7 +261,7 @@ class Policy:
         times: StageTimes,
     ) -> Provenance:
         cached = reason is Reason.CACHED
-        cache = self._config.cache
+        cache = self._memory.config
         return Provenance(
             call=self._call,
             episode=self._episode,
@@ -259,23 +283,27 @@ class Policy:
         if not self._recorder.active:
             return
         if result.masks is None:
-            self._recorder.spoil(f'call {self._call} ran without recording ({reason.value})')
+            self._recorder.spoil(
+                f'call {self._call} ran without recording ({reason.value}); set cache.enabled to '
+                'false while recording'
+            )
             return
         self._recorder.add(
             task, observed.inputs, observed.key, result.masks, result.noise, result.normalised
         )
 
     def _adopt_library(self) -> None:
-        """Calibrate the tasks of a loaded library and expand the likely first entries."""
+        """Expand the likely first entries of a loaded library, then calibrate its tasks."""
         tasks = {
             episode.task: None
             for episode in self._memory.library
             if episode.task.fingerprint == self._fingerprint
         }
-        for task in tasks:
+        latest_first = list(reversed(tasks))
+        if latest_first:
+            self._memory.begin_episode(latest_first[0])
+        for task in latest_first:
             self._memory.calibrate(task)
-        if tasks:
-            self._memory.begin_episode(next(reversed(tasks)))
 
     def _describe(self, loaded: LoadedModel) -> PolicyInfo:
         model, engine = loaded.model, self._engine
@@ -291,3 +319,8 @@ class Policy:
             dtype=str(engine.dtype).removeprefix('torch.'),
             engine=engine.name,
         )
+
+
+def _directory(config: PolicyConfig) -> Path | None:
+    directory = config.library.directory
+    return Path(directory).expanduser() if directory else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -130,7 +130,12 @@ class ActionChunk:
 
 @dataclass(frozen=True)
 class PolicyInfo:
-    """What a caller must know to feed a policy and to read its chunks."""
+    """What a caller must know to feed a policy and to read its chunks.
+
+    fingerprint: of weights, configuration, input processing and precision.
+    image_size: height and width in pixels to which pictures are resized.
+    horizon, period_s: rows of a chunk, and seconds between them.
+    """
 
     model: str
     fingerprint: str
@@ -146,7 +151,13 @@ class PolicyInfo:
 
 @dataclass(frozen=True)
 class WindowStatus:
-    """The sliding window and its rebuild thread at one moment."""
+    """The sliding window and its rebuild thread at one moment.
+
+    entries, bytes: expanded now. capacity: entries the window wants, pending: those still to come.
+    rebuilds: expansions since the policy was created, rebuild_ms_p50: median time of the last 256.
+    misses: calls for which no slot above the fence was expanded.
+    skipped_over_cap: entries left out because of ``cache.window_mib``.
+    """
 
     entries: int = 0
     bytes: int = 0
@@ -197,4 +208,4 @@ class ModelInputs:
     images: np.ndarray
     cameras: tuple[str, ...]
     state: np.ndarray
-    instruction: str = field(default='')
+    instruction: str

@@ -249,6 +249,25 @@ def test_tuning_takes_effect_with_the_next_call(make_policy, make_observation, r
     assert policy.infer(make_observation(1, 30)).provenance.rho_p == 0.75
 
 
+def test_tuning_during_a_call_does_not_change_that_call(
+    make_policy, make_observation, record_episodes, monkeypatch
+):
+    policy = make_policy(OPEN)
+    record_episodes(policy)
+    run = policy._engine.run
+
+    def tuned_meanwhile(*args):
+        policy.tune(rho_p=0.9, rho_n=1.0)
+        return run(*args)
+
+    monkeypatch.setattr(policy._engine, 'run', tuned_meanwhile)
+    call = policy.infer(make_observation(0, 30)).provenance
+    assert (call.rho_p, call.rho_n) == (0.4, 0.5)
+    assert policy.drain(20)
+    call = policy.infer(make_observation(0, 30)).provenance
+    assert (call.rho_p, call.rho_n) == (0.9, 1.0)
+
+
 def test_a_dead_rebuild_thread_makes_the_next_call_raise(
     make_policy, make_observation, record_episodes
 ):
@@ -301,9 +320,13 @@ def test_a_bad_observation_leaves_the_episode_as_it_was(make_policy, make_observ
     del joints['follower_left_elbow']
     cases = {
         'joint follower_left_elbow missing': dataclasses.replace(good, joints=joints),
-        'not finite': dataclasses.replace(
+        'joint follower_left_waist: found a position that is not finite': dataclasses.replace(
             good, joints=dict(good.joints) | {'follower_left_waist': float('nan')}
         ),
+        'joint follower_right_elbow: found a position that is not finite': dataclasses.replace(
+            good, joints=dict(good.joints) | {'follower_right_elbow': float('inf')}
+        ),
+        'found 97 bytes, expected at most 96': dataclasses.replace(good, instruction='x' * 97),
         'at least one of cam_high': dataclasses.replace(good, images={}),
         'camera cam_top': dataclasses.replace(
             good, images=dict(good.images) | {'cam_top': good.images['cam_high']}

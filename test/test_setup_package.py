@@ -36,7 +36,7 @@ def test_the_maintainer_address_is_one_that_colcon_accepts() -> None:
 
 def test_the_manifest_names_what_the_nodes_and_the_launch_file_import() -> None:
     named = {element.text for element in MANIFEST if element.tag.endswith('depend')}
-    source = ''.join(path.read_text() for path in (ROOT / 'rmuscle_ros' / 'ros').glob('*.py'))
+    source = ''.join(path.read_text() for path in (ROOT / 'rmuscle_ros' / 'ros').rglob('*.py'))
     source += ''.join(path.read_text() for path in (ROOT / 'launch').glob('*.py'))
     messages = set(re.findall(r'^from (\w+)\.(?:msg|srv) import', source, re.MULTILINE))
     assert messages - {'rmuscle_ros'} <= named
@@ -71,7 +71,7 @@ def test_both_executables_are_installed_and_say_what_to_do_without_dependencies(
         bare = [sys.executable, '-I', '-S', str(script)]
         done = subprocess.run(bare, capture_output=True, text=True, timeout=60)
         assert done.returncode == 1
-        assert 'cannot import rmuscle_ros' in done.stderr
+        assert "No module named 'rmuscle_ros'" in done.stderr
         assert 'make setup' in done.stderr
 
 
@@ -90,7 +90,13 @@ def test_the_wheel_holds_the_library_and_the_command_and_no_messages(tmp_path: P
         names = archive.namelist()
         entry_points = archive.read(next(n for n in names if n.endswith('entry_points.txt')))
     assert b'rmuscle = rmuscle_ros.cli:main' in entry_points
-    sources = {str(path.relative_to(ROOT)) for path in (ROOT / 'rmuscle_ros').rglob('*.py')}
+    kinds = ('.py', '.html', '.css', '.typed')
+    sources = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / 'rmuscle_ros').rglob('*')
+        if path.suffix in kinds
+    }
+    assert 'rmuscle_ros/eval/report.css' in sources
     assert sources <= set(names)
     assert not [name for name in names if name.startswith(('test/', 'tools/', 'launch/'))]
     assert any(name.endswith('licenses/LICENSE') for name in names)

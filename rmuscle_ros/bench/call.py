@@ -17,8 +17,10 @@ from rmuscle_ros import __version__
 from rmuscle_ros.bench.plain import plain_denoise, plain_prefill
 from rmuscle_ros.bench.timing import Timing, alternate
 from rmuscle_ros.cache.scores import effective_rho
+from rmuscle_ros.config import PolicyConfig, with_values
 from rmuscle_ros.engine.device import resolve_threads
 from rmuscle_ros.engine.eager import CachedPlan, EagerEngine, Observed, Plan, RecordPlan
+from rmuscle_ros.errors import ConfigError
 from rmuscle_ros.models.registry import load_model
 from rmuscle_ros.models.tiny import TinyVla
 from rmuscle_ros.types import ModelInputs
@@ -33,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument('--checkpoint', default='', help='checkpoint directory; default: seeded')
     parser.add_argument('--rho-p', type=float, default=0.4, help='visual rows recomputed (0..1)')
-    parser.add_argument('--rho-n', type=float, default=0.5, help='neurons computed (0..1)')
+    parser.add_argument('--rho-n', type=float, default=0.5, help='neurons computed (1/16..1)')
     parser.add_argument('--group-len', type=int, default=5, help='denoise steps per anchor')
     parser.add_argument('--steps', type=int, default=10, help='denoise steps')
     parser.add_argument('--repeats', type=int, default=30, help='counted rounds')
@@ -53,12 +55,26 @@ def run(args: argparse.Namespace) -> int:
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """Time all variants; the result names everything needed to run it again."""
+    """Time all variants; the result names everything needed to run it again.
+
+    ConfigError for an option out of range.
+    """
+    with_values(
+        PolicyConfig(),
+        {
+            'cache.rho_p': args.rho_p,
+            'cache.rho_n': args.rho_n,
+            'cache.group_len': args.group_len,
+            'engine.denoise_steps': args.steps,
+        },
+    )
+    if args.repeats < 1:
+        raise ConfigError(f'--repeats: found {args.repeats}, expected at least 1')
     loaded = load_model(args.checkpoint, args.seed)
     engine = EagerEngine(loaded.model, torch.device('cpu'), torch.float32, args.steps)
     reference, later = scene(engine, args.seed)
-    noise = np.random.default_rng(args.seed).normal(size=(engine.model.horizon, 14))
-    noise = noise.astype(np.float32)
+    shape = (engine.model.horizon, engine.model.action_width)
+    noise = np.random.default_rng(args.seed).normal(size=shape).astype(np.float32)
     observed = engine.observe(later)
     recorded = engine.run(
         engine.observe(reference), RecordPlan(args.group_len, 'contribution'), noise
@@ -74,6 +90,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     )
     rows = [_row(name, timing) for name, timing in timings.items()]
     return {
+        'schema': 1,
         'versions': {
             'rmuscle_ros': __version__,
             'torch': torch.__version__,
@@ -151,8 +168,9 @@ def table(result: Mapping[str, Any]) -> str:
     lines = [
         f'{result["model"]}, float32, {result["machine"]["threads"]} threads, '
         f'{result["machine"]["cpu"]}',
-        f'rho_p {settings["rho_p"]:g}, rho_n {settings["rho_n"]:g}, groups of '
-        f'{settings["group_len"]}, {settings["steps"]} steps, {settings["repeats"]} rounds in turn',
+        f'rho_p {settings["rho_p"]:g}, rho_n {settings["rho_n"]:g}, '
+        f'groups of {settings["group_len"]}, {settings["steps"]} steps, '
+        f'{settings["repeats"]} rounds in turn',
         '',
         f'{"ms (median)":12}{"vision":>9}{"prefill":>9}{"denoise":>9}{"call":>9}{"best":>9}',
     ]

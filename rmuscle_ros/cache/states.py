@@ -67,9 +67,3 @@ class NeuronMasks:
         levels[..., 0::2] = packed & 15
         levels[..., 1::2] = packed >> 4
         return np.ascontiguousarray(levels[..., :width])
-
-    def overlap(self, other: NeuronMasks, rho_n: float) -> float:
-        """Mean share of this mask's neurons that ``other``'s mask selects too (0 to 1)."""
-        count = sixteenths(rho_n)
-        mine, theirs = self.levels < count, other.levels < count
-        return float((mine & theirs).sum() / mine.sum())

@@ -75,7 +75,11 @@ class EagerEngine:
     def __init__(
         self, model: VlaModel, device: torch.device, dtype: torch.dtype, denoise_steps: int
     ) -> None:
-        self.model = model.to(device=device, dtype=dtype)
+        self.model = model.to(device)
+        # Parameters only: buffers are statistics in joint units, which bfloat16 would round to
+        # hundredths of a radian.
+        for parameter in self.model.parameters():
+            parameter.data = parameter.data.to(dtype)
         self.device, self.dtype = device, dtype
         self.sampler = EulerSampler(denoise_steps)
         self._modules = self.model.ffn_modules()
@@ -84,8 +88,7 @@ class EagerEngine:
         }
         self._dense = DenseFfn(self._modules)
         with torch.inference_mode():
-            times = self.sampler.times().to(device)
-            self.conditions = self.model.step_conditions(times.to(dtype))
+            self.conditions = self.model.step_conditions(self.sampler.times().to(device))
 
     @torch.inference_mode()
     def observe(self, inputs: ModelInputs) -> Observed:
@@ -108,13 +111,15 @@ class EagerEngine:
         prefill_ms = _ms_since(start)
         start = time.perf_counter()
         ffn = self._action_runner(plan, context)
-        x = torch.from_numpy(noise)[None].to(self.device, self.dtype)
-        model, conditions = self.model, self.conditions
-        x = self.sampler(x, lambda a, step: model.denoise(cache, a, conditions, step, ffn), ffn)
+        x = torch.from_numpy(noise)[None].to(self.device)
+        model, conditions, dtype = self.model, self.conditions, self.dtype
+        x = self.sampler(
+            x, lambda a, step: model.denoise(cache, a.to(dtype), conditions, step, ffn), ffn
+        )
         actions = model.unnormalise(x, observed.inputs).cpu().numpy()
         return CallResult(
             actions=actions,
-            normalised=x[0].float().cpu().numpy(),
+            normalised=x[0].cpu().numpy(),
             noise=noise,
             prefill_ms=prefill_ms,
             denoise_ms=_ms_since(start),

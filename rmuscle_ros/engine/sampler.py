@@ -24,9 +24,12 @@ class EulerSampler:
     def __call__(
         self, noise: Tensor, velocity: Callable[[Tensor, int], Tensor], ffn: StepFfn
     ) -> Tensor:
-        """noise [1, H, A]; velocity(x, step) -> [1, H, A]; returns actions [1, H, A]."""
+        """noise [1, H, A], fp32; velocity(x, step) -> [1, H, A]; returns actions [1, H, A], fp32.
+
+        The sum stays in fp32 whatever the model computes in, as in π0.5.
+        """
         x = noise
         for step in range(self.steps):
             ffn.begin_step(step)
-            x = x - velocity(x, step) / self.steps
+            x = x - velocity(x, step).float() / self.steps
         return x

@@ -1,5 +1,5 @@
 """The operations of the caches, one folder each.
 
 ``reference.py`` is the plain PyTorch form: it runs on every device, and every other
-implementation is tested against it. Imports only the leaves and, for weights, nothing.
+implementation is tested against it. May import the leaves only; weights come as arguments.
 """

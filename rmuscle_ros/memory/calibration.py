@@ -7,7 +7,7 @@ episodes? A call whose rows lie farther than nearly all of those is not a repeti
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from torch import Tensor
@@ -52,8 +52,7 @@ def calibrate(
     """
     if len(episodes) < 2:
         return None
-    pairs = matching_pairs(episodes)
-    stride = math.ceil(len(pairs) / MAX_PAIRS)
+    checkpoint()
     states: dict[str, Tensor] = {}
 
     def state(entry: Entry) -> Tensor:
@@ -62,24 +61,25 @@ def calibrate(
         return states[entry.id]
 
     drift = [
-        token_drift(state(entry), state(match)).cpu().numpy() for entry, match in pairs[::stride]
+        token_drift(state(entry), state(match)).cpu().numpy()
+        for entry, match in matching_pairs(episodes, MAX_PAIRS)
     ]
     return DriftCalibration(np.stack(drift))
 
 
-def matching_pairs(episodes: Sequence[Episode]) -> list[tuple[Entry, Entry]]:
-    """Each entry with the most similar entry of any other episode."""
+def matching_pairs(episodes: Sequence[Episode], most: int) -> Iterator[tuple[Entry, Entry]]:
+    """At most ``most`` entries, evenly spread, each with the most similar of any other episode.
+
+    Lazy: a large library must not be searched in one piece while a call waits.
+    """
     index = KeyIndex(episodes)
     by_id = {episode.id: episode for episode in episodes}
-    pairs = []
-    for episode in episodes:
-        for entry in episode.entries:
-            similarity = index.similarities(entry.key)
-            others = [
-                (float(values.max()), other_id, int(values.argmax()))
-                for other_id, values in similarity.items()
-                if other_id != episode.id
-            ]
-            _, other_id, position = max(others)
-            pairs.append((entry, by_id[other_id].entries[position]))
-    return pairs
+    entries = [entry for episode in episodes for entry in episode.entries]
+    for entry in entries[:: math.ceil(len(entries) / most)]:
+        others = [
+            (float(values.max()), other_id, int(values.argmax()))
+            for other_id, values in index.similarities(entry.key).items()
+            if other_id != entry.episode_id
+        ]
+        _, other_id, position = max(others)
+        yield entry, by_id[other_id].entries[position]

@@ -14,7 +14,7 @@ from rmuscle_ros.types import ModelInputs
 class TaskKey:
     """What a reference must share with a call to serve it. Never compared approximately.
 
-    fingerprint covers weights, sizes, processing and precision of the model.
+    fingerprint covers weights, sizes, input processing and precision of the model.
     """
 
     instruction: str

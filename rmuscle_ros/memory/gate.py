@@ -32,8 +32,9 @@ class Gate:
             if self._in_call:
                 raise RuntimeError('a call is in flight already; calls must not overlap')
             self._in_call = True
-            self._condition.wait_for(lambda: not self._in_layer)
         try:
+            with self._condition:
+                self._condition.wait_for(lambda: not self._in_layer)
             yield (time.perf_counter() - start) * 1e3
         finally:
             with self._condition:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,15 +51,32 @@ class Library:
             raise LibraryError(f'episode {episode.id} is in the library already')
         if not episode.entries:
             raise LibraryError(f'episode {episode.id} has no entries; record at least one call')
+        for other in self.of_task(episode.task)[:1]:
+            found, expected = _shapes(episode), _shapes(other)
+            if found != expected:
+                raise LibraryError(
+                    f'episode {episode.id}: found shapes {found}, expected those of {other.id} of '
+                    f'the same task, {expected}; move its file away'
+                )
         self._episodes[episode.id] = episode
 
     def save(self, directory: Path) -> int:
         """Write the episodes that ``directory`` does not hold yet; returns how many."""
-        directory.mkdir(parents=True, exist_ok=True)
+        _make(directory)
         missing = [e for e in self if not (directory / f'{e.id}{SUFFIX}').exists()]
         for episode in missing:
             write_episode(episode, directory / f'{episode.id}{SUFFIX}')
         return len(missing)
+
+    @staticmethod
+    def check_writable(directory: Path) -> None:
+        """Raise LibraryError if no episode could be written: before one is recorded."""
+        _make(directory)
+        try:
+            with tempfile.TemporaryFile(dir=directory):
+                pass
+        except OSError as error:
+            raise _not_writable(directory, error) from error
 
     @classmethod
     def load(cls, directory: Path) -> Library:
@@ -69,6 +87,20 @@ class Library:
         for path in sorted(directory.glob(f'*{SUFFIX}')):
             library.add(read_episode(path))
         return library
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_writable(directory, error) from error
+
+
+def _not_writable(directory: Path, error: OSError) -> LibraryError:
+    return LibraryError(
+        f'{directory}: cannot be written ({error.strerror}), episodes stay in memory only; make '
+        'it writable or change library.directory'
+    )
 
 
 def write_episode(episode: Episode, path: Path) -> None:
@@ -124,6 +156,7 @@ def read_episode(path: Path) -> Episode:
             raise LibraryError(
                 f'{path}: contents do not match their digest; restore the file or move it away'
             )
+        _check(header, tensors)
         return _episode(header, tensors)
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise LibraryError(
@@ -159,6 +192,26 @@ def _episode(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Episode:
         )
     )
     return Episode(header['id'], task, header['success'], entries)
+
+
+def _check(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+    """ValueError for contents that no call records, whatever their digest."""
+    images = tensors['images']
+    views = len(header['cameras'])
+    if images.dtype != np.uint8 or images.ndim != 5 or images.shape[1::3] != (views, 3):
+        raise ValueError(
+            f'found images {images.dtype} {list(images.shape)}, expected uint8 [N, {views}, S, S, '
+            '3]'
+        )
+    for key in ('state', 'key', 'noise', 'actions'):
+        if not np.isfinite(tensors[key]).all():
+            raise ValueError(f'found values in {key} that are not finite')
+
+
+def _shapes(episode: Episode) -> dict[str, tuple[int, ...]]:
+    entry = episode.entries[0]
+    arrays = {'images': entry.inputs.images, 'state': entry.inputs.state, 'key': entry.key}
+    return {name: array.shape for name, array in arrays.items()}
 
 
 def _digest(tensors: dict[str, np.ndarray]) -> str:

@@ -82,21 +82,36 @@ class ReferenceMemory:
         if self.latched is not None:
             return Match(self.latched, 'latched until the episode ends')
         if self._index is None:
-            return Match(Reason.NO_REFERENCE, f'no episode of this task ({task.instruction!r})')
+            return Match(Reason.NO_REFERENCE, self._why_none(task))
         slots = self._window.update(self._episodes, self._index.similarities(key))
         best = slots[0]
-        if best.similarity < self.config.similarity_threshold:
+        # Not "<": a similarity that is not a number must not pass.
+        if not best.similarity >= self.config.similarity_threshold:
             detail = f'{best.similarity:.3f} < {self.config.similarity_threshold:g}'
             return self._latch(Reason.FALLBACK_SIMILARITY, detail, best.similarity)
         match = self._serve(slots)
         self.rebuilder.want(self._window.wanted(), pinned=match.entry)
         return match
 
+    def _why_none(self, task: TaskKey) -> str:
+        """Why no episode of the library may serve ``task``."""
+        text = f'no episode of this task ({task.instruction!r})'
+        others = [
+            f'{sum(getattr(e.task, part) != getattr(task, part) for e in self.library)} of {name}'
+            for part, name in (
+                ('instruction', 'another instruction'),
+                ('fingerprint', 'another model'),
+                ('cameras', 'other cameras'),
+            )
+        ]
+        count = len(self.library)
+        return f'{text}; the library has {count}: {", ".join(others)}' if count else text
+
     def _serve(self, slots: list[Slot]) -> Match:
         """The best ready slot above the fence, or why there is none."""
         best = slots[0].similarity
         limit = self.drift_limit()
-        if limit is None and self.config.rho_p < 1:
+        if self._calibration is None and self.config.rho_p < 1:
             return Match(
                 Reason.NOT_CALIBRATED,
                 'the drift fence needs two reference episodes of the task'
@@ -146,10 +161,9 @@ class ReferenceMemory:
 
     def drift_limit(self) -> float | None:
         """The drift fence at the current rho_p; None while not calibrated or nothing is copied."""
-        calibration = self._calibrations.get(self._task) if self._task else None
+        calibration, config = self._calibration, self.config
         if calibration is None:
             return None
-        config = self.config
         return calibration.limit(config.rho_p, config.drift_quantile, config.drift_slack)
 
     def status(self) -> WindowStatus:
@@ -157,6 +171,10 @@ class ReferenceMemory:
 
     def close(self) -> None:
         self.rebuilder.close()
+
+    @property
+    def _calibration(self) -> DriftCalibration | None:
+        return None if self._task is None else self._calibrations.get(self._task)
 
     def _use(self, task: TaskKey) -> None:
         self._task = task

@@ -35,6 +35,7 @@ class Rebuilder:
     def __init__(self, expand: Expand, gate: Gate, cap_bytes: float) -> None:
         self._expand, self._gate, self._cap_bytes = expand, gate, cap_bytes
         self._condition = threading.Condition()
+        self._asked: list[Entry] = []
         self._wanted: list[Entry] = []
         self._ready: dict[str, PrefixState] = {}
         self._jobs: deque[Job] = deque()
@@ -42,9 +43,9 @@ class Rebuilder:
         self._busy = False
         self._closed = False
         self._error: BaseException | None = None
+        self._doing = ''
         self._times_ms: deque[float] = deque(maxlen=256)
         self._rebuilds = 0
-        self._skipped = 0
         self._thread = threading.Thread(target=self._main, name='rmuscle-rebuild', daemon=True)
         self._thread.start()
 
@@ -56,17 +57,17 @@ class Rebuilder:
         ordered = [pinned] if pinned else []
         ordered += [entry for entry in entries if pinned is None or entry.id != pinned.id]
         with self._condition:
-            self._wanted = self._within_cap(ordered)
+            self._asked = ordered
+            self._wanted = self._within_cap()
             keep = {entry.id for entry in self._wanted}
             self._ready = {key: state for key, state in self._ready.items() if key in keep}
             self._condition.notify_all()
 
-    def _within_cap(self, entries: list[Entry]) -> list[Entry]:
+    def _within_cap(self) -> list[Entry]:
+        """What was asked for, without the farthest entries that exceed the byte cap."""
         if self._entry_bytes is None:
-            return entries
-        fitting = int(self._cap_bytes // self._entry_bytes)
-        self._skipped = max(0, len(entries) - fitting)
-        return entries[:fitting]
+            return self._asked
+        return self._asked[: int(self._cap_bytes // self._entry_bytes)]
 
     def submit(self, job: Job) -> None:
         """Run ``job`` in the rebuild thread, after the expansions that are wanted now."""
@@ -83,7 +84,7 @@ class Rebuilder:
     def error(self) -> str | None:
         """What ended the thread, in words; None while it is healthy."""
         if self._error is not None:
-            return f'{type(self._error).__name__}: {self._error}'
+            return f'{self._doing}: {type(self._error).__name__}: {self._error}'
         gone = not self._closed and not self._thread.is_alive()
         return 'the thread is gone without an exception' if gone else None
 
@@ -120,7 +121,7 @@ class Rebuilder:
                 rebuilds=self._rebuilds,
                 rebuild_ms_p50=statistics.median(times) if times else None,
                 misses=misses,
-                skipped_over_cap=self._skipped,
+                skipped_over_cap=len(self._asked) - len(self._wanted),
             )
 
     def close(self) -> None:
@@ -158,6 +159,7 @@ class Rebuilder:
             self._busy = True
             entry = self._next_entry()
             job = self._jobs.popleft() if entry is None else None
+            self._doing = f'expanding {entry.id}' if entry else 'calibrating the drift fence'
         if entry is not None:
             self._expand_entry(entry)
         elif job is not None:
@@ -187,7 +189,7 @@ class Rebuilder:
             self._rebuilds += 1
             self._times_ms.append(spent_ms)
             self._entry_bytes = state.bytes
-            self._wanted = self._within_cap(self._wanted)
+            self._wanted = self._within_cap()
             if self._is_wanted(entry):
                 self._ready[entry.id] = state
 

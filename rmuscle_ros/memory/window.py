@@ -64,15 +64,17 @@ class Window:
     def _advance(self, position: int, similarity: np.ndarray) -> int:
         """The best position within the lookahead that beats the current one by the margin.
 
-        When the best lies at the window's edge the search goes on from there by keys alone.
+        When the best lies at the window's edge the search goes on from there by keys alone. A
+        window without lookahead still looks one position ahead, or it would never move.
         """
+        reach = max(1, self._lookahead)
         while True:
-            ahead = similarity[position : position + self._lookahead + 1]
+            ahead = similarity[position : position + reach + 1]
             best = int(np.argmax(ahead))
             if best == 0 or ahead[best] <= ahead[0] + self._margin:
                 return position
             position += best
-            if best < self._lookahead:
+            if best < reach:
                 return position
 
     def _slots(self) -> list[Slot]:

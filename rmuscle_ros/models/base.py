@@ -68,7 +68,7 @@ class VlaModel(nn.Module, ABC):
 
     @abstractmethod
     def step_conditions(self, times: Tensor) -> Any:
-        """Everything that depends on the flow time alone, for all steps; times [S]."""
+        """Everything that depends on the flow time alone, for all steps; times [S], fp32."""
 
     @abstractmethod
     def denoise(self, cache: Any, actions: Tensor, conditions: Any, step: int, ffn: Ffn) -> Tensor:
@@ -76,4 +76,4 @@ class VlaModel(nn.Module, ABC):
 
     @abstractmethod
     def unnormalise(self, actions: Tensor, inputs: ModelInputs) -> Tensor:
-        """Normalised actions [1, H, A] -> joint targets [H, J], rad (m for grippers)."""
+        """Normalised actions [1, H, A] -> joint targets [H, J], rad (m for grippers); fp32."""

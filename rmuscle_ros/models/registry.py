@@ -9,6 +9,7 @@ from typing import Any
 
 from rmuscle_ros.errors import CheckpointError
 from rmuscle_ros.models.base import VlaModel
+from rmuscle_ros.models.processing import REVISION
 from rmuscle_ros.models.weights import fingerprint, load_weights, read_config
 
 TINY = 'rmuscle_tiny'
@@ -31,9 +32,8 @@ def load_model(checkpoint: str, seed: int) -> LoadedModel:
 
         tiny = untrained(seed)
         config = {'type': TINY, 'config': dataclasses.asdict(tiny.config)}
-        return LoadedModel(
-            tiny, f'{TINY} (untrained, seed {seed})', fingerprint(tiny, config), False
-        )
+        name = f'{TINY} (untrained, seed {seed})'
+        return LoadedModel(tiny, name, _identity(tiny, config), trained=False)
     directory = Path(checkpoint).expanduser()
     config = read_config(directory)
     if config['type'] not in FAMILIES:
@@ -44,7 +44,12 @@ def load_model(checkpoint: str, seed: int) -> LoadedModel:
     load_weights(model, directory)
     model.eval().requires_grad_(False)
     name = f'{config["type"]} ({directory.name})'
-    return LoadedModel(model, name, fingerprint(model, config), trained=True)
+    return LoadedModel(model, name, _identity(model, config), trained=True)
+
+
+def _identity(model: VlaModel, config: dict[str, Any]) -> str:
+    """Fingerprint of weights, configuration and input processing."""
+    return fingerprint(model, config | {'processing': REVISION})
 
 
 def _tiny(config: dict[str, Any], directory: Path) -> VlaModel:
@@ -52,9 +57,9 @@ def _tiny(config: dict[str, Any], directory: Path) -> VlaModel:
 
     sizes = config.get('config')
     known = {item.name for item in dataclasses.fields(TinyConfig)}
-    if not isinstance(sizes, dict) or set(sizes) - known:
+    if not isinstance(sizes, dict) or set(sizes) != known:
         raise CheckpointError(
-            f'{directory}: found "config" {sizes!r}, expected a mapping with keys from '
+            f'{directory}: found "config" {sizes!r}, expected a mapping with exactly the keys '
             f'{", ".join(sorted(known))}'
         )
     lists = {key: tuple(value) for key, value in sizes.items() if isinstance(value, list)}

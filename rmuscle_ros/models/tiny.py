@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rmuscle_ros.errors import ObservationError
 from rmuscle_ros.models.base import Ffn, Prefix, VlaModel
 from rmuscle_ros.nn.attention import KeyValueProjection, MultiQueryAttention
 from rmuscle_ros.nn.mlp import GatedMlp, Mlp
@@ -212,9 +213,14 @@ class TinyVla(VlaModel):
     def embed(self, features: Tensor, inputs: ModelInputs) -> Prefix:
         views = torch.tensor([self.cameras.index(camera) for camera in inputs.cameras])
         visual = self.visual_rows(features, views.to(features.device)).flatten(0, 1)
-        data = inputs.instruction.encode()[: self.config.max_instruction_bytes]
+        data = inputs.instruction.encode()
+        if len(data) > self.config.max_instruction_bytes:
+            raise ObservationError(
+                f'instruction: found {len(data)} bytes, expected at most '
+                f'{self.config.max_instruction_bytes}; say it in fewer words'
+            )
         text = self.byte_embedding(torch.tensor(list(data), device=visual.device))
-        state = torch.from_numpy(inputs.state).to(visual)[None]
+        state = torch.from_numpy(inputs.state).to(visual.device)[None]
         x = torch.cat((visual, text, self.state_row(state)))
         rows = torch.arange(x.shape[0], device=x.device)
         count = visual.shape[0]
@@ -226,7 +232,8 @@ class TinyVla(VlaModel):
 
     def state_row(self, state: Tensor) -> Tensor:
         """Raw joint positions [..., J] -> their row [..., D]."""
-        return self.state_proj((state - self.state_mean) / self.state_std)
+        normalised = (state - self.state_mean) / self.state_std
+        return self.state_proj(normalised.to(self.state_proj.weight.dtype))
 
     def prefill(self, prefix: Prefix, ffn: Ffn) -> PrefixCache:
         return self.prefill_rows(prefix.x, None, ffn)
@@ -249,7 +256,8 @@ class TinyVla(VlaModel):
         return F.pad(torch.stack((k, v)), (0, 0, 0, self.horizon))
 
     def step_conditions(self, times: Tensor) -> StepConditions:
-        condition = self.time_mlp(time_embedding(times, self.config.width))
+        embedding = time_embedding(times, self.config.width)
+        condition = self.time_mlp(embedding.to(self.action_in_proj.weight.dtype))
         layers = tuple(
             (
                 layer.input_norm.modulation(condition),

@@ -90,13 +90,15 @@ def save_checkpoint(
     """Write config.json and model.safetensors; an older checkpoint stays intact on failure."""
     directory.mkdir(parents=True, exist_ok=True)
     tensors = {key: value.to(dtype).contiguous() for key, value in model.state_dict().items()}
-    partial = directory / f'.{WEIGHTS_FILE}.partial'
+    partial = {name: directory / f'.{name}.partial' for name in (WEIGHTS_FILE, CONFIG_FILE)}
     try:
-        save_file(tensors, partial)
-        partial.replace(directory / WEIGHTS_FILE)
-        (directory / CONFIG_FILE).write_text(json.dumps(config, indent=2) + '\n')
+        save_file(tensors, partial[WEIGHTS_FILE])
+        partial[CONFIG_FILE].write_text(json.dumps(config, indent=2) + '\n')
+        for name, path in partial.items():
+            path.replace(directory / name)
     except (OSError, SafetensorError) as error:
-        partial.unlink(missing_ok=True)
+        for path in partial.values():
+            path.unlink(missing_ok=True)
         raise CheckpointError(f'{directory}: cannot write the checkpoint ({error})') from error
 
 

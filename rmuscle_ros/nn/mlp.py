@@ -28,7 +28,7 @@ class GatedMlp(nn.Module):
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
-        self.width, self.hidden_width = width, hidden
+        self.width = width
         self.gate_up_proj = nn.Parameter(torch.zeros(2, hidden, width))
         self.down_proj = nn.Parameter(torch.zeros(hidden, width))
 
@@ -59,7 +59,7 @@ class PlainMlp(nn.Module):
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
-        self.width, self.hidden_width = width, hidden
+        self.width = width
         self.up_proj = nn.Parameter(torch.zeros(hidden, width))
         self.up_bias = nn.Parameter(torch.zeros(hidden))
         self.down_proj = nn.Parameter(torch.zeros(hidden, width))

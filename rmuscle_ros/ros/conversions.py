@@ -100,7 +100,8 @@ def compressed_array(message: CompressedImage) -> np.ndarray:
 def joint_positions(message: JointState, names: Sequence[str]) -> dict[str, float]:
     """Positions of the joints ``names``; others in the message are left aside.
 
-    Raises ObservationError when a joint is missing, or its position is no finite number.
+    Raises ObservationError when a joint is missing or there twice, or its position is no finite
+    number.
     """
     if len(message.position) != len(message.name):
         raise ObservationError(
@@ -113,6 +114,10 @@ def joint_positions(message: JointState, names: Sequence[str]) -> dict[str, floa
         raise ObservationError(
             f'no joint {", ".join(missing)}; the message has {", ".join(found) or "none"}'
         )
+    if len(found) < len(message.name):
+        twice = [name for name in names if message.name.count(name) > 1]
+        if twice:
+            raise ObservationError(f'joint {", ".join(twice)} more than once, expected each once')
     wrong = [name for name in names if not math.isfinite(found[name])]
     if wrong:
         values = ', '.join(f'{name} is {found[name]}' for name in wrong)

@@ -72,6 +72,7 @@ def policy_section(info: PolicyInfo, status: PolicyStatus) -> Section:
         'library_episodes': str(status.library_episodes),
         'library_entries': str(status.library_entries),
         'latched': status.latched.value if status.latched else 'none',
+        'window_skipped_over_cap': str(status.window.skipped_over_cap),
         **{f'calls_{name}': str(status.calls.get(name, 0)) for name in CALL_CATEGORIES},
     }
     if status.last is not None:

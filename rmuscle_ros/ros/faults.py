@@ -10,7 +10,6 @@ from enum import IntEnum
 POLICY = 'policy'
 OBSERVATIONS = 'observations'
 SCHEDULE = 'schedule'
-COMPONENTS = (POLICY, OBSERVATIONS, SCHEDULE)
 
 
 class Level(IntEnum):

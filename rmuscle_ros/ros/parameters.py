@@ -22,9 +22,9 @@ from rcl_interfaces.msg import (
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from rmuscle_ros.config import PolicyConfig, check_value, fields_of, with_values
+from rmuscle_ros.config import PolicyConfig, check_value, fields_of, hint, with_values
 from rmuscle_ros.errors import ConfigError, RmuscleError
-from rmuscle_ros.ros.settings import Controller, NodeSettings, Wiring, hint
+from rmuscle_ros.ros.settings import Controller, NodeSettings, Wiring
 
 _INT64 = 2**63 - 1
 _NAMES = 'controllers.names'
@@ -42,7 +42,6 @@ class Parameters:
         self._apply = apply
         self._fields: dict[str, dataclasses.Field] = {}
         self._values: dict[str, Any] = {}
-        self._started = False
         self.configured = False
         self._declare(PolicyConfig())
         self._declare(NodeSettings())
@@ -50,7 +49,6 @@ class Parameters:
             self._declare(Controller(), f'controllers.{_checked_name(name)}.')
         warn_of_unknown(node, self._fields)
         node.add_on_set_parameters_callback(self._on_set)
-        self._started = True
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]

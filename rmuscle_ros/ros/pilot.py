@@ -9,6 +9,7 @@ when the arm was stopped or an episode began meanwhile.
 
 from __future__ import annotations
 
+import math
 import threading
 import traceback
 from collections.abc import Callable, Mapping
@@ -25,6 +26,7 @@ from rmuscle_ros.types import ActionChunk, Observation
 
 TICK_S = 0.005
 RETRY_S = 0.1
+_UNBLOCKED_BY = '~/reset or the next activation'
 
 
 @dataclass
@@ -77,6 +79,7 @@ class Pilot:
         self._obstacle: str | None = None
         self._held: Mapping[str, float] | None = None
         self._usable_s = 0.0
+        self._watched_s = -math.inf
         self._observed_s: float | None = None
 
     def activate(self) -> None:
@@ -120,6 +123,7 @@ class Pilot:
             if not self._flying:
                 return
             now = self._now()
+            self._watch_clock(now)
             self._watch_observations(now)
             self._watch_schedule(now)
             if self._episode_over is None:
@@ -207,7 +211,8 @@ class Pilot:
 
     def _rebuild_failed(self, reason: str, trace: str) -> None:
         if self._settings.on_rebuild_error == 'hold' or self.cache_disabled:
-            self._block('rebuild', reason, trace)
+            # A new episode would only meet the same dead thread.
+            self._block('rebuild', reason, trace, until='the node is configured anew')
             return
         self._log(trace)
         self._policy.tune(enabled=False)
@@ -215,10 +220,10 @@ class Pilot:
         text = f'{reason}; every call is dense from now on (on_rebuild_error)'
         self._faults.set(POLICY, 'rebuild', Level.ERROR, text)
 
-    def _block(self, key: str, reason: str, trace: str) -> None:
+    def _block(self, key: str, reason: str, trace: str, until: str = _UNBLOCKED_BY) -> None:
         """Make no more calls until an episode begins or the node is activated again."""
         self._log(trace)
-        text = f'{reason}; the arm holds until ~/reset or the next activation'
+        text = f'{reason}; the arm holds until {until}'
         self._faults.set(POLICY, key, Level.ERROR, text)
         with self._lock:
             self._blocked = True
@@ -235,6 +240,7 @@ class Pilot:
         self._blocked = False
         self._episode_over = self._obstacle = self._observed_s = None
         self._usable_s = now.steady_s
+        self._watched_s = -math.inf
         self._faults.clear(POLICY, 'crash')
         self._faults.clear(POLICY, 'observation')
         for key in ('overrun', 'ended', 'hold'):
@@ -247,7 +253,7 @@ class Pilot:
         positions = self._senses.sampler.joints(now)
         plan = self.schedule.plan
         self.schedule.halt(now.time_s)
-        if positions is None and plan is not None:
+        if positions is None and plan is not None and plan.start_s <= now.time_s:
             targets = plan.at(now.time_s).tolist()
             positions = dict(zip(self._policy.info.joint_names, targets, strict=True))
         self._held = positions = positions or self._held
@@ -257,6 +263,14 @@ class Pilot:
             return
         self._actuators.hold(positions)
         self.counters.holds += 1
+
+    def _watch_clock(self, now: Now) -> None:
+        """A clock set back (by NTP, say) would put the next call off by as much."""
+        back_s = self._watched_s - now.time_s
+        if back_s > 0.0:
+            self._log(f'the clock was set back by {back_s:.3f} s or more; starting from rest')
+            self.begin_episode()
+        self._watched_s = now.time_s
 
     def _watch_observations(self, now: Now) -> None:
         problem = self._senses.sampler.problem(now) or self._obstacle

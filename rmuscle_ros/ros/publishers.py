@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.duration import Duration
 from rclpy.lifecycle import LifecycleNode
@@ -81,8 +80,3 @@ class Commands:
         )
         self._publishers.append(publisher)
         return publisher
-
-
-def targets_by_name(info: PolicyInfo, row: np.ndarray) -> dict[str, float]:
-    """One row of a plan as joint name -> target."""
-    return dict(zip(info.joint_names, row.tolist(), strict=True))

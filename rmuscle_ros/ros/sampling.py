@@ -96,6 +96,10 @@ class Source:
             ahead_s = sample.stamp_s - newest.stamp_s
             if ahead_s > 0.0:
                 self._count_lost(ahead_s)
+            elif ahead_s == 0.0:
+                text = f'header stamp {sample.stamp_s:.3f} again; is the source frozen?'
+                self.refuse(text, sample.received_s)
+                return
             elif ahead_s >= -self.max_age_s:
                 return
             else:
@@ -146,7 +150,10 @@ class Source:
         )
 
     def _explain(self, text: str) -> str:
-        cause = f'; last message refused: {self.refusal[0]}' if self.refusal else ''
+        newest, cause = self.newest, ''
+        # An older refusal is not why there is nothing now.
+        if self.refusal and (newest is None or self.refusal[1] > newest.received_s):
+            cause = f'; last message refused: {self.refusal[0]}'
         return f'{self.name}: {text}{cause}'
 
     def _count_lost(self, gap_s: float) -> None:
@@ -208,6 +215,11 @@ class Sampler:
 
     def select(self, now: Now) -> Selection:
         """The newest observation that can be put together; ObservationError names the obstacle."""
+        if self._limits.by_header and now.time_s <= 0.0:
+            raise ObservationError(
+                'the clock stands at 0: use_sim_time is true and nothing arrives on /clock; start '
+                'the simulation, or set use_sim_time to false'
+            )
         with self._lock:
             problems = [s.problem(now, self._limits.by_header) for s in self._all.values()]
             found = '; '.join(problem for problem in problems if problem)

@@ -53,7 +53,8 @@ class Plan:
 class Latency:
     """What a call is expected to take, s: the 90th percentile of the last ``window`` calls.
 
-    Calls after an idle time are slow for another reason and are left out, the first one included.
+    Calls after an idle time are slow for another reason and are left out, the first one included;
+    so are calls during which the clock went back.
     """
 
     def __init__(self, idle_after_s: float, window: int = 10) -> None:
@@ -64,7 +65,7 @@ class Latency:
     def add(self, start_s: float, end_s: float) -> None:
         idle = self._last_end_s is None or start_s - self._last_end_s > self._idle_after_s
         self._last_end_s = end_s
-        if not idle:
+        if not idle and end_s >= start_s:
             self._recent.append(end_s - start_s)
 
     @property

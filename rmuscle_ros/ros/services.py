@@ -110,7 +110,7 @@ class EpisodeServices:
     def _log_failure(self, future: Future) -> None:
         error: Any = future.exception()
         if error is not None:
-            self._node.get_logger().error(f'the policy did not end its episode: {error!r}')
+            self._node.get_logger().error(f'ending the episode failed: {error}')
 
 
 def _own_group() -> MutuallyExclusiveCallbackGroup:

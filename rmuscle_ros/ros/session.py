@@ -159,7 +159,10 @@ class Session:
         threshold = JumpThreshold(
             min_forward=None, min_backward=Duration(nanoseconds=-1), on_clock_change=False
         )
-        handle = self._node.get_clock().create_jump_callback(threshold, post_callback=jumped)
+        # Held before the jump: after it, no joint state and no target is of the present.
+        handle = self._node.get_clock().create_jump_callback(
+            threshold, pre_callback=self._pilot.begin_episode, post_callback=jumped
+        )
         stack.callback(handle.unregister)
 
     def _now(self) -> Now:

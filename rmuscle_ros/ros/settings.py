@@ -5,11 +5,10 @@ No rclpy here: ``parameters`` declares these fields, and the checks run wherever
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rmuscle_ros.config import option
+from rmuscle_ros.config import hint, option
 from rmuscle_ros.errors import ConfigError
 from rmuscle_ros.types import PolicyInfo
 
@@ -180,12 +179,6 @@ def check_device(device: str, requested: str, allow_cpu: bool) -> None:
             f'engine.device: found no GPU, {requested} became cpu; make the GPU visible, or set '
             'allow_cpu to true or engine.device to cpu'
         )
-
-
-def hint(name: str, known: Iterable[str]) -> str:
-    """`` (did you mean …?)`` when a known name is close, else nothing."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f' (did you mean {close[0]}?)' if close else ''
 
 
 def _unique(key: str, names: Sequence[str]) -> None:

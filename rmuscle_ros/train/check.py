@@ -17,8 +17,8 @@ from rmuscle_ros.rollout import Rollout, roll_out
 from rmuscle_ros.sim.station import AlohaStation
 from rmuscle_ros.sim.tasks import TASKS
 from rmuscle_ros.train.gradients import on_device
-from rmuscle_ros.train.objective import CubeHead, Objective
-from rmuscle_ros.train.samples import Samples, TaskFrames
+from rmuscle_ros.train.objective import Objective
+from rmuscle_ros.train.samples import Samples
 from rmuscle_ros.train.settings import TrainSettings
 from rmuscle_ros.train.shortcut import correlation, early_batch
 from rmuscle_ros.train.state import TrainState
@@ -35,21 +35,22 @@ class Checker:
         self._stations: dict[str, AlohaStation] = {}
 
     def check(self, closed_loop: bool) -> dict[str, float]:
-        """``look_r``, and from closed loop per task the share of successes (and of lifts)."""
+        """``look_r``, and from closed loop per task the share of successes (and of lifts).
+
+        ``look_r`` is missing when there are too few validation episodes for it.
+        """
         model = copy.deepcopy(self._state.ema).eval()
         head = copy.deepcopy(self._state.ema_head)
         values = {}
-        if self._samples.validation is not None:
-            values['look_r'] = self._look(model, head, self._samples.validation)
+        frames = self._samples.validation
+        batch = None if frames is None else early_batch(frames)
+        if batch is not None:
+            ffn = DenseFfn(model.ffn_modules())
+            batch = on_device(batch, model.action_std.device)
+            values['look_r'] = correlation(Objective(model, head, ffn), batch, ffn)
         if closed_loop:
             values.update(self._closed_loop(model))
         return values
-
-    @staticmethod
-    def _look(model: TinyVla, head: CubeHead, frames: TaskFrames) -> float:
-        ffn = DenseFfn(model.ffn_modules())
-        batch = on_device(early_batch(frames), model.action_std.device)
-        return correlation(Objective(model, head, ffn), batch, ffn)
 
     def _closed_loop(self, model: TinyVla) -> dict[str, float]:
         config = with_values(PolicyConfig(), {'cache.enabled': False, 'engine.dtype': 'float32'})

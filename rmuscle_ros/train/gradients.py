@@ -83,7 +83,10 @@ class ShareGradients:
 
 
 class Gradients:
-    """All shares: the first one here, the others in processes of their own until ``close``."""
+    """All shares: the first one here, the others in processes of their own until ``close``.
+
+    With several processes each of them, this one included, has one thread until then.
+    """
 
     def __init__(
         self,
@@ -97,7 +100,9 @@ class Gradients:
         self._parameters = share.parameters()
         self._own = ShareGradients(share)
         self._others: list[_Worker] = []
+        self._threads = torch.get_num_threads()
         if workers > 1:
+            torch.set_num_threads(1)
             model.share_memory()
             head.share_memory()
         size = sum(parameter.numel() for parameter in self._parameters)
@@ -120,6 +125,7 @@ class Gradients:
         """End the processes."""
         for other in self._others:
             other.close()
+        torch.set_num_threads(self._threads)
 
     def __enter__(self) -> Gradients:
         return self

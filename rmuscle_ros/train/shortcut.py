@@ -16,12 +16,14 @@ from rmuscle_ros.train.samples import Batch, TaskFrames
 
 CUBE_JOINTS = (7, 8, 9)  # waist, shoulder and elbow of the right arm
 EARLY_STEPS = 12
+MIN_FRAMES = 10
 STEPS = 10
 
 
-def early_batch(frames: TaskFrames) -> Batch:
-    """The frames of the first ``EARLY_STEPS`` control steps."""
-    return frames.batch(np.flatnonzero(frames.steps < EARLY_STEPS))
+def early_batch(frames: TaskFrames) -> Batch | None:
+    """The frames of the first ``EARLY_STEPS`` control steps; None when they are too few."""
+    early = np.flatnonzero(frames.steps < EARLY_STEPS)
+    return frames.batch(early) if len(early) >= MIN_FRAMES else None
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ from rmuscle_ros.bench import call
 from rmuscle_ros.bench.plain import plain_denoise, plain_prefill
 from rmuscle_ros.bench.timing import alternate
 from rmuscle_ros.engine.eager import CachedPlan, EagerEngine, RecordPlan
+from rmuscle_ros.errors import ConfigError
 from rmuscle_ros.models.tiny_init import untrained
 
 
@@ -73,6 +74,14 @@ def test_variants_run_in_turn_and_warm_up_is_not_counted():
     assert order == ['a', 'b', 'b', 'a', 'a', 'b']
     assert timings['a'].runs == {'stage': [4.0, 5.0]}
     assert timings['b'].p50('stage') == pytest.approx(4.5)
+
+
+@pytest.mark.parametrize('option', ['--rho-p=1.5', '--rho-n=0', '--group-len=0', '--repeats=0'])
+def test_an_option_out_of_range_is_refused(option):
+    parser = argparse.ArgumentParser()
+    call.add_arguments(parser)
+    with pytest.raises(ConfigError, match='expected'):
+        call.run(parser.parse_args([option]))
 
 
 def test_the_benchmark_writes_what_it_prints(tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""bfloat16, the default on a GPU: every kind of call runs, near float32, with exact joint units."""
+"""bfloat16, the default on a GPU: every kind of call runs, near float32, in exact joint units."""
 
 import numpy as np
 import pytest

@@ -94,3 +94,27 @@ def test_the_drift_limit_follows_rho_p(memory):
     assert memory.drift_limit() is None
     memory.rebuilder.ready = {'a/0'}
     assert memory.match(unit(0.0), TASK).reason is Reason.CACHED
+
+
+def test_a_rho_p_that_copies_no_row_needs_no_limit(memory):
+    memory.config = CacheConfig(rho_p=0.99)
+    memory.rebuilder.ready = {'a/0'}
+    match = memory.match(unit(0.0), TASK)
+    assert (match.reason, match.drift_limit) == (Reason.CACHED, None)
+
+
+def test_without_calibration_nothing_is_copied(memory):
+    memory._calibrations.clear()
+    memory.rebuilder.ready = {'a/0'}
+    match = memory.match(unit(0.0), TASK)
+    assert match.reason is Reason.NOT_CALIBRATED and 'being calibrated' in match.detail
+
+
+def test_trips_latch_only_in_a_row(memory):
+    memory.rebuilder.ready = {'a/0'}
+    memory.match(unit(0.0), TASK)
+    for tripped in (True, True, False, True, True):
+        memory.note_drift(tripped)
+    assert memory.latched is None
+    memory.note_drift(True)
+    assert memory.match(unit(0.0), TASK).reason is Reason.FALLBACK_DRIFT

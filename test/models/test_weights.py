@@ -87,6 +87,7 @@ def test_pickle_is_refused(checkpoint):
         ('{"type": "pi1"}', "found type 'pi1', known types: rmuscle_tiny"),
         ('{"type": "rmuscle_tiny", "config": {"widht": 3}}', 'widht'),
         ('{"type": "rmuscle_tiny"}', 'expected a mapping'),
+        ('{"type": "rmuscle_tiny", "config": {"width": 24}}', 'exactly the keys cameras, head_w'),
     ],
 )
 def test_a_bad_config_is_an_error(checkpoint, config, message):

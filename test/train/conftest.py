@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-import torch
 from training_fixtures import MINI, SETTINGS, write_dataset
 
 from rmuscle_ros.train.run import Run
@@ -25,19 +24,9 @@ def make_run(dataset, tmp_path) -> Callable[..., Run]:
     def make(name: str = 'run', workers: int = 1, **settings) -> Run:
         from dataclasses import replace
 
-        return Run(
-            dataset, tmp_path / name, replace(SETTINGS, **settings), MINI, 'cpu', workers
-        )
+        return Run(dataset, tmp_path / name, replace(SETTINGS, **settings), MINI, 'cpu', workers)
 
     return make
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_predicts_what_the_engine_runs(objective, batch):
 def test_normalised_targets_come_back_in_joint_units(objective, batch):
     model = objective.model
     normalised = normalise(model, batch.targets, batch.states)
-    inputs = ModelInputs(batch.images[1].numpy(), MINI.cameras, batch.states[1].numpy())
+    inputs = ModelInputs(batch.images[1].numpy(), MINI.cameras, batch.states[1].numpy(), '')
     back = model.unnormalise(normalised[1:2], inputs)
     torch.testing.assert_close(back, batch.targets[1])
 
@@ -83,9 +83,7 @@ def test_flow_times_favour_the_noise():
 
 
 def test_a_zeroed_state_row_hides_the_state(objective, batch):
-    other = Batch(
-        batch.instruction, batch.images, batch.states + 1, batch.targets, batch.cubes
-    )
+    other = Batch(batch.instruction, batch.images, batch.states + 1, batch.targets, batch.cubes)
     with torch.no_grad():
         assert torch.equal(objective.blind(batch), objective.blind(other))
         draw = FlowDraw(torch.ones(3, 1, 7, 14), torch.full((3, 1), 0.5))

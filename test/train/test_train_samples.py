@@ -41,7 +41,9 @@ def test_only_early_frames_until_the_flow_begins(samples):
     early = {row.tobytes() for row in frames.states[frames.steps < SETTINGS.early_steps]}
 
     def share_of_early(steps):
-        rows = [row.numpy().tobytes() for step in steps for row in next(samples.batches(step)).states]
+        rows = [
+            row.numpy().tobytes() for step in steps for row in next(samples.batches(step)).states
+        ]
         return np.mean([row in early for row in rows])
 
     assert share_of_early(range(begin)) == 1.0
@@ -77,5 +79,5 @@ def test_statistics_normalise_arm_differences_and_gripper_positions(samples):
 
 def test_too_few_episodes_are_refused(tmp_path):
     write_dataset(tmp_path, transfer=2, lift=0)
-    with pytest.raises(DatasetError, match='found 2 episodes.*more than the 2 kept out'):
+    with pytest.raises(DatasetError, match=r'found 2 episodes.*more than the 2 kept out'):
         Samples(tmp_path, DATA, MINI.horizon, SETTINGS)

@@ -1,17 +1,14 @@
 """A run goes on bit for bit from its checkpoint, and says what is wrong with a bad one."""
 
-import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
-from training_fixtures import MINI, SETTINGS
 
 from rmuscle_ros.errors import CheckpointError
 from rmuscle_ros.train.state import FILE, load_state, read_averaged, save_state
@@ -19,9 +16,7 @@ from rmuscle_ros.train.state import FILE, load_state, read_averaged, save_state
 KILLED_RUN = """
 import os, signal, sys
 from pathlib import Path
-import torch
 sys.path[:0] = sys.argv[3:]
-torch.set_num_threads(1)
 if __name__ == '__main__':
     import rmuscle_ros.train.run as run
     from training_fixtures import MINI, SETTINGS
@@ -45,7 +40,7 @@ def assert_same(found, expected):
     assert different == []
 
 
-def test_resumes_bit_for_bit_after_a_kill(make_run, dataset, tmp_path, one_thread):
+def test_resumes_bit_for_bit_after_a_kill(make_run, dataset, tmp_path):
     straight = make_run('straight', workers=2)
     straight.train()
     script = tmp_path / 'killed.py'
@@ -61,7 +56,10 @@ def test_resumes_bit_for_bit_after_a_kill(make_run, dataset, tmp_path, one_threa
     resumed.train()
     assert resumed.state.step == 20
     assert_same(tensors(resumed), tensors(straight))
-    losses = [(tmp_path / name / 'losses.csv').read_text().splitlines() for name in ('straight', 'killed')]
+    losses = [
+        (tmp_path / name / 'losses.csv').read_text().splitlines()
+        for name in ('straight', 'killed')
+    ]
     assert [len(rows) for rows in losses] == [21, 21]
     without_time = [[row.rsplit(',', 1)[0] for row in rows] for rows in losses]
     assert without_time[0] == without_time[1]
@@ -71,9 +69,7 @@ def test_another_seed_is_another_run(make_run):
     first, second = make_run('a', seed=1, steps=2), make_run('b', seed=2, steps=2)
     first.train()
     second.train()
-    assert not torch.equal(
-        first.state.model.projector.weight, second.state.model.projector.weight
-    )
+    assert not torch.equal(first.state.model.projector.weight, second.state.model.projector.weight)
 
 
 def test_averaged_weights_follow_the_trained_ones(make_run):
@@ -101,7 +97,7 @@ def saved(make_run, tmp_path):
 
 
 def test_a_damaged_checkpoint_is_refused(saved, make_run):
-    run, path = saved
+    _, path = saved
     data = bytearray(path.read_bytes())
     data[-5] ^= 1
     path.write_bytes(data)
@@ -148,7 +144,7 @@ def test_a_full_disk_leaves_the_previous_checkpoint(saved, full_disk):
     run, path = saved
     before = path.read_bytes()
     run.state.step = 6
-    with full_disk(), pytest.raises(CheckpointError, match='step 6.*earlier step is intact'):
+    with full_disk(), pytest.raises(CheckpointError, match=r'step 6.*earlier step is intact'):
         save_state(run.state, run._identity, path.parent)
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.glob('.*')] == []

@@ -53,38 +53,25 @@ def set_up(root: Path, environ: Mapping[str, str]) -> tuple[Ros, bool]:
     env = clean_environment(root, environ)
     stamps = Stamps(root / '.venv' / 'rmuscle-setup.json')
     ros = choose_ros(env, stamps.fact('ros'))
-    progress = Progress(TOTAL_STEPS)
-    shop = Shop(root, ros, build_environment(ros, root / '.venv', env), progress)
+    build_env = build_environment(ros, root / '.venv', env)
+    shop = Shop(root, ros, build_env, Progress(TOTAL_STEPS))
 
     fresh = _needs_venv(shop, stamps, env)
     interpreter = _interpreter(ros, env) if fresh else None
-    missing = missing_packages(interpreter, env)
-    if missing:
-        packages = ' '.join(name for item in missing for name in item.packages)
-        with progress.step(1, f'Packages {packages}'):
-            install(missing, shop.log('packages'), progress)
-            if interpreter:
-                interpreter = probe(interpreter.path, env) or interpreter
-            left = missing_packages(interpreter, env)
-            if left:
-                raise StepError(
-                    f'still missing after apt-get: {", ".join(item.what for item in left)}.',
-                    f'Is it in PATH? PATH is {env.get("PATH")}',
-                    log=shop.log('packages'),
-                )
+    worked = _provide_packages(shop, interpreter, env)
     if interpreter:
-        with progress.step(2, f'Environment .venv, Python {interpreter.version}'):
+        with shop.progress.step(2, f'Environment .venv, Python {interpreter.version}'):
             make_venv(shop, interpreter)
             stamps = Stamps(stamps.path)
             stamps.finish('venv', str(root), ros=ros.identity, python=interpreter.path)
-    worked = bool(missing or interpreter)
+        worked = True
     for number, step in enumerate(plan(shop), start=3):
         if stamps.is_done(step.name, step.key) and step.present:
             continue
         cut = stamps.was_interrupted(step.name)
         stamps.begin(step.name, step.key)
         try:
-            with progress.step(number, step.title):
+            with shop.progress.step(number, step.title):
                 step.run(cut)
         except StepError as error:
             if not error.cut_short:
@@ -93,6 +80,25 @@ def set_up(root: Path, environ: Mapping[str, str]) -> tuple[Ros, bool]:
         stamps.finish(step.name, step.key)
         worked = True
     return ros, worked
+
+
+def _provide_packages(shop: Shop, interpreter: Interpreter | None, env: Mapping[str, str]) -> bool:
+    """Install what the distribution lacks; whether anything was."""
+    missing = missing_packages(interpreter, env)
+    if not missing:
+        return False
+    packages = ' '.join(name for item in missing for name in item.packages)
+    with shop.progress.step(1, f'Packages {packages}'):
+        install(missing, shop.log('packages'), shop.progress)
+        again = probe(interpreter.path, env) if interpreter else None
+        left = missing_packages(again, env)
+        if left:
+            raise StepError(
+                f'still missing after apt-get: {", ".join(item.what for item in left)}.',
+                f'Is it in PATH? PATH is {env.get("PATH")}',
+                log=shop.log('packages'),
+            )
+    return True
 
 
 def _needs_venv(shop: Shop, stamps: Stamps, env: Mapping[str, str]) -> bool:

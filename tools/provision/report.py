@@ -17,7 +17,10 @@ TAIL_COLUMNS = 160
 _NOISE = ('Requirement already satisfied', 'WARNING: Location', 'Collecting ', '  Downloading ')
 # A line of a failed command's output -> what to do about it; the first match is told.
 HINTS = (
-    ('No space left on device', 'Free some disk space (a full set-up takes about 3 GB).'),
+    (
+        'No space left on device',
+        'Free some disk space: about 3 GB, or 10 GB with the CUDA build of PyTorch.',
+    ),
     ('Permission denied', 'Make this folder and the files in it writable for your user.'),
     ('Read-only file system', 'Use a checkout on a writable file system.'),
     (

@@ -58,11 +58,9 @@ def _state(observation: Observation, joint_names: tuple[str, ...]) -> np.ndarray
             f'joint {_names(missing)} missing; found {_names(observation.joints)}'
         )
     state = np.array([observation.joints[name] for name in joint_names], np.float32)
-    if not np.isfinite(state).all():
-        bad = [name for name, value in zip(joint_names, state, strict=True) if value != value]
-        raise ObservationError(
-            f'joint {_names(bad or joint_names)}: found a position that is not finite'
-        )
+    bad = [name for name, good in zip(joint_names, np.isfinite(state), strict=True) if not good]
+    if bad:
+        raise ObservationError(f'joint {_names(bad)}: found a position that is not finite')
     return state
 
 
