@@ -4,10 +4,10 @@ The map, and the import rule (a package may import those to its right; packages 
 not import each other; ``test/test_imports.py`` enforces it over every module)::
 
     cli -> ros -> eval, bench, train -> rollout -> policy, sim -> engine, memory -> cache
-        -> models -> nn -> kernels -> types, errors, config, statistics
+        -> models -> nn -> kernels -> types, errors, config, statistics, machine
 
 types, errors, config   leaves: frozen dataclasses, exceptions, strict configuration
-statistics              leaf: quantiles and intervals
+statistics, machine     leaves: quantiles and intervals; versions and machine of a result
 kernels                 one folder per operation of the caches: reference, later its Triton twin
 nn                      torch modules the models are built from
 models                  one file per policy family, strict weight loading, input processing

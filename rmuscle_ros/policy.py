@@ -309,6 +309,7 @@ class Policy:
         model, engine = loaded.model, self._engine
         return PolicyInfo(
             model=loaded.name,
+            parameters=sum(p.numel() for p in model.parameters()),
             fingerprint=self._fingerprint,
             cameras=model.cameras,
             image_size=(model.image_size, model.image_size),

@@ -138,6 +138,7 @@ class PolicyInfo:
     """
 
     model: str
+    parameters: int
     fingerprint: str
     cameras: tuple[str, ...]
     image_size: tuple[int, int]

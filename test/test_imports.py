@@ -30,7 +30,7 @@ LEVELS = (
     ('models',),
     ('nn',),
     ('kernels',),
-    ('types', 'errors', 'config', 'statistics'),
+    ('types', 'errors', 'config', 'statistics', 'machine'),
 )
 LEVEL = {part: number for number, row in enumerate(LEVELS) for part in row}
 LEAVES = LEVELS[-1]

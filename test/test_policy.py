@@ -6,7 +6,13 @@ import time
 import numpy as np
 import pytest
 
-from rmuscle_ros.errors import ConfigError, ObservationError, RebuildError
+from rmuscle_ros.errors import (
+    ConfigError,
+    LibraryError,
+    ObservationError,
+    PolicyError,
+    RebuildError,
+)
 from rmuscle_ros.memory.library import Library
 from rmuscle_ros.types import Mode, Reason
 
@@ -281,10 +287,10 @@ def test_a_dead_rebuild_thread_makes_the_next_call_raise(
         record_episodes(policy)
     with pytest.raises(RebuildError, match='OSError: device lost'):
         policy.infer(make_observation())
-    assert policy.status().rebuild_error == 'OSError: device lost'
+    assert policy.status().rebuild_error.endswith('OSError: device lost')
     policy.tune(enabled=False)
     assert policy.infer(make_observation()).provenance.reason is Reason.CACHE_DISABLED
-    assert policy.status().rebuild_error == 'OSError: device lost'
+    assert policy.status().rebuild_error.endswith('OSError: device lost')
 
 
 def test_calls_report_their_wait_for_the_rebuild_thread(
@@ -352,3 +358,46 @@ def test_warm_up_counts_nothing(make_policy):
     policy.warm_up()
     status = policy.status()
     assert sum(status.calls.values()) == 0 and status.last is None
+
+
+def test_actions_that_are_not_finite_are_never_returned(make_policy, make_observation):
+    policy = make_policy()
+    policy._engine.model.action_out_proj.bias.data[3] = float('nan')
+    with pytest.raises(PolicyError, match='found actions that are not finite'):
+        policy.infer(make_observation())
+    with pytest.raises(PolicyError, match='checkpoint are damaged'):
+        policy.warm_up()
+
+
+def test_the_reason_says_what_the_library_holds_instead(
+    make_policy, make_observation, record_episodes
+):
+    policy = make_policy()
+    record_episodes(policy)
+    other = make_policy(fingerprint='another', library=policy._memory.library)
+    detail = other.infer(make_observation()).provenance.detail
+    assert detail.endswith(
+        'the library has 2: 0 of another instruction, 2 of another model, 0 of other cameras'
+    )
+
+
+def test_recording_into_a_directory_that_cannot_be_written_is_refused_before(
+    make_policy, tmp_path
+):
+    (tmp_path / 'file').write_text('')
+    policy = make_policy({'library.directory': str(tmp_path / 'file' / 'library')})
+    with pytest.raises(LibraryError, match='cannot be written'):
+        policy.tune(record=True)
+    policy.reset()
+    assert not policy.status().recording
+
+
+def test_a_similarity_that_is_not_a_number_does_not_pass_the_fence(
+    make_policy, make_observation, record_episodes
+):
+    policy = make_policy(OPEN)
+    record_episodes(policy)
+    memory = policy._memory
+    episode = next(iter(memory.library))
+    match = memory.match(np.full_like(episode.entries[0].key, np.nan), episode.task)
+    assert match.reason is Reason.FALLBACK_SIMILARITY

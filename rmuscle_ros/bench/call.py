@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from rmuscle_ros import __version__
 from rmuscle_ros.bench.plain import plain_denoise, plain_prefill
 from rmuscle_ros.bench.timing import Timing, alternate
 from rmuscle_ros.cache.scores import effective_rho
@@ -21,6 +19,7 @@ from rmuscle_ros.config import PolicyConfig, with_values
 from rmuscle_ros.engine.device import resolve_threads
 from rmuscle_ros.engine.eager import CachedPlan, EagerEngine, Observed, Plan, RecordPlan
 from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.machine import machine, versions
 from rmuscle_ros.models.registry import load_model
 from rmuscle_ros.models.tiny import TinyVla
 from rmuscle_ros.types import ModelInputs
@@ -91,12 +90,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     rows = [_row(name, timing) for name, timing in timings.items()]
     return {
         'schema': 1,
-        'versions': {
-            'rmuscle_ros': __version__,
-            'torch': torch.__version__,
-            'python': platform.python_version(),
-        },
-        'machine': {'cpu': _cpu(), 'threads': torch.get_num_threads()},
+        'versions': versions(),
+        'machine': machine() | {'threads': torch.get_num_threads()},
         'model': loaded.name,
         'settings': {
             'rho_p': args.rho_p,
@@ -191,10 +186,3 @@ def table(result: Mapping[str, Any]) -> str:
             f'dense / plain,  prefill + denoise, minima:  {result["ratio_dense_plain"]:.3f}',
         ]
     )
-
-
-def _cpu() -> str:
-    for line in Path('/proc/cpuinfo').read_text().splitlines():
-        if line.startswith('model name'):
-            return line.split(':', 1)[1].strip()
-    return platform.machine()

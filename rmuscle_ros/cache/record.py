@@ -58,17 +58,21 @@ class RecordMasks:
     """Dense; scores every action neuron over the non-anchor steps of each group."""
 
     def __init__(
-        self, modules: Mapping[Site, Mlp], group_len: int, steps: int, score: str
+        self,
+        modules: Mapping[Site, Mlp],
+        down_norm: Mapping[Site, Tensor],
+        group_len: int,
+        steps: int,
+        score: str,
     ) -> None:
+        """down_norm: ``scores.down_norm`` of every module."""
         self._modules = modules
+        self._down_norm = down_norm
         self._group_len, self._steps, self._score = group_len, steps, score
         self._step = 0
         self._sites: list[Site] = []
         self._h_anchor: dict[Site, Tensor] = {}
         self._scores: dict[tuple[int, Site], Tensor] = {}
-        self._down_norm = {
-            site: mlp.down_proj.float().norm(dim=-1) for site, mlp in modules.items()
-        }
 
     def begin_step(self, step: int) -> None:
         self._step = step

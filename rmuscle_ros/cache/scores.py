@@ -14,7 +14,14 @@ import math
 import torch
 from torch import Tensor
 
+from rmuscle_ros.nn.mlp import Mlp
+
 LEVELS = 16
+
+
+def down_norm(mlp: Mlp) -> Tensor:
+    """||W_down[n, :]|| of every neuron, [F], fp32."""
+    return mlp.down_proj.float().norm(dim=-1)
 
 
 def neuron_score(h: Tensor, h_anchor: Tensor, down_norm: Tensor, score: str) -> Tensor:

@@ -15,8 +15,10 @@ from rmuscle_ros.cache.action import ActionFfn
 from rmuscle_ros.cache.context import ContextFfn, ContextTrace
 from rmuscle_ros.cache.dense import DenseFfn
 from rmuscle_ros.cache.record import RecordFfn, RecordMasks, StopPrefillError
+from rmuscle_ros.cache.scores import down_norm
 from rmuscle_ros.cache.states import NeuronMasks, PrefixState
 from rmuscle_ros.engine.sampler import EulerSampler
+from rmuscle_ros.errors import ConfigError
 from rmuscle_ros.models.base import Prefix, StepFfn, VlaModel
 from rmuscle_ros.types import ACTION, ModelInputs
 
@@ -86,6 +88,7 @@ class EagerEngine:
         self._action_modules = {
             site: mlp for site, mlp in self._modules.items() if site.stack == ACTION
         }
+        self._down_norm = {site: down_norm(mlp) for site, mlp in self._action_modules.items()}
         self._dense = DenseFfn(self._modules)
         with torch.inference_mode():
             self.conditions = self.model.step_conditions(self.sampler.times().to(device))
@@ -104,7 +107,7 @@ class EagerEngine:
         self, observed: Observed, plan: Plan = None, noise: np.ndarray | None = None
     ) -> CallResult:
         """Prefill and denoise. noise: float32 [H, A]; fresh Gaussian noise when None."""
-        noise = self.draw_noise() if noise is None else np.asarray(noise, np.float32)
+        noise = self.draw_noise() if noise is None else self._checked(noise)
         start = time.perf_counter()
         context = self._context_runner(observed.prefix, plan)
         cache = self.model.prefill(observed.prefix, context or self._dense)
@@ -127,6 +130,14 @@ class EagerEngine:
             action_ffn=ffn if isinstance(ffn, ActionFfn) else None,
             masks=ffn.masks if isinstance(ffn, RecordMasks) else None,
         )
+
+    def _checked(self, noise: np.ndarray) -> np.ndarray:
+        expected = (self.model.horizon, self.model.action_width)
+        if np.shape(noise) != expected:
+            raise ConfigError(
+                f'noise: found {np.shape(noise)}, expected {expected} (horizon, actions)'
+            )
+        return np.asarray(noise, np.float32)
 
     def draw_noise(self) -> np.ndarray:
         """Standard normal float32 [H, A] from torch's global generator."""
@@ -175,7 +186,11 @@ class EagerEngine:
     def _action_runner(self, plan: Plan, context: ContextFfn | None) -> StepFfn:
         if isinstance(plan, RecordPlan):
             return RecordMasks(
-                self._action_modules, plan.group_len, self.sampler.steps, plan.score
+                self._action_modules,
+                self._down_norm,
+                plan.group_len,
+                self.sampler.steps,
+                plan.score,
             )
         tripped = context is not None and context.trace.tripped
         if isinstance(plan, CachedPlan) and plan.masks is not None and not tripped:

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from rmuscle_ros.config import PolicyConfig, with_values
 from rmuscle_ros.errors import ConfigError
-from rmuscle_ros.eval.machine import machine, versions
+from rmuscle_ros.machine import machine, versions
 from rmuscle_ros.policy import Policy
 from rmuscle_ros.rollout import Rollout, roll_out
 from rmuscle_ros.sim.station import AlohaStation

@@ -172,7 +172,7 @@ class ModelRecord:
 class RunRecord:
     """A whole run, in the order in which it happened.
 
-    versions, machine: from ``rmuscle_ros.eval.machine``.
+    versions, machine: from ``rmuscle_ros.machine``.
     settings: what was in force, by short name. The page explains ``rho_p``, ``rho_n``,
         ``group_len``, ``similarity_threshold`` and ``drift_limit`` (None: not calibrated) and
         draws the fences from the last two; further keys are listed as they are.

@@ -52,11 +52,11 @@ class Library:
         if not episode.entries:
             raise LibraryError(f'episode {episode.id} has no entries; record at least one call')
         for other in self.of_task(episode.task)[:1]:
-            found, expected = _shapes(episode), _shapes(other)
+            found, expected = (list(e.entries[0].key.shape) for e in (episode, other))
             if found != expected:
                 raise LibraryError(
-                    f'episode {episode.id}: found shapes {found}, expected those of {other.id} of '
-                    f'the same task, {expected}; move its file away'
+                    f'episode {episode.id}: found keys {found}, expected {expected} as in '
+                    f'{other.id} of the same task; move its file away'
                 )
         self._episodes[episode.id] = episode
 
@@ -206,12 +206,6 @@ def _check(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
     for key in ('state', 'key', 'noise', 'actions'):
         if not np.isfinite(tensors[key]).all():
             raise ValueError(f'found values in {key} that are not finite')
-
-
-def _shapes(episode: Episode) -> dict[str, tuple[int, ...]]:
-    entry = episode.entries[0]
-    arrays = {'images': entry.inputs.images, 'state': entry.inputs.state, 'key': entry.key}
-    return {name: array.shape for name, array in arrays.items()}
 
 
 def _digest(tensors: dict[str, np.ndarray]) -> str:

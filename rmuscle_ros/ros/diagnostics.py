@@ -63,6 +63,7 @@ def array(
 def policy_section(info: PolicyInfo, status: PolicyStatus) -> Section:
     values = {
         'model': info.model,
+        'parameters': str(info.parameters),
         'fingerprint': info.fingerprint,
         'engine': info.engine,
         'device': info.device,

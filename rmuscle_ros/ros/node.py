@@ -218,7 +218,22 @@ class RmuscleNode(LifecycleNode):
         self.get_logger().info(state)
         self._publish_diagnostics()
 
+    def _watch_name(self) -> None:
+        """Two nodes of one name answer the same services and would move the same arm."""
+        own = (self.get_name(), self.get_namespace())
+        count = self.get_node_names_and_namespaces().count(own)
+        if count <= 1:
+            self._faults.clear(POLICY, 'name')
+            return
+        text = (
+            f'{count} nodes are named {self.get_fully_qualified_name()}, expected one: each gets '
+            'what is meant for the other; stop one or give it another namespace (one that was '
+            'killed vanishes within 20 s)'
+        )
+        self._faults.set(POLICY, 'name', Level.WARN, text)
+
     def _publish_diagnostics(self) -> None:
+        self._watch_name()
         sections = [diagnostics.Section(POLICY)]
         if self._session is not None:
             sections = self._session.sections()

@@ -97,7 +97,7 @@ class Source:
             if ahead_s > 0.0:
                 self._count_lost(ahead_s)
             elif ahead_s == 0.0:
-                text = f'header stamp {sample.stamp_s:.3f} again; is the source frozen?'
+                text = f'stamp {sample.stamp_s:.3f} again; is the source frozen?'
                 self.refuse(text, sample.received_s)
                 return
             elif ahead_s >= -self.max_age_s:
@@ -215,7 +215,7 @@ class Sampler:
 
     def select(self, now: Now) -> Selection:
         """The newest observation that can be put together; ObservationError names the obstacle."""
-        if self._limits.by_header and now.time_s <= 0.0:
+        if now.time_s <= 0.0:
             raise ObservationError(
                 'the clock stands at 0: use_sim_time is true and nothing arrives on /clock; start '
                 'the simulation, or set use_sim_time to false'

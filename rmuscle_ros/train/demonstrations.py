@@ -6,7 +6,7 @@ clean plan, so that the data show the way back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from rmuscle_ros.errors import RmuscleError
 from rmuscle_ros.sim import aloha
 from rmuscle_ros.sim.expert import Expert
 from rmuscle_ros.sim.station import AlohaStation
-from rmuscle_ros.sim.tasks import SuccessJudge, Task
+from rmuscle_ros.sim.tasks import Task
 from rmuscle_ros.train.disturbance import Disturbance, draw_disturbance
 
 DISTURBED_SHARE = 0.8
@@ -80,8 +80,6 @@ def _attempt(
     cube = station.cube_position()[:2]
     plan = expert.plan(cube, task.name, start)
     targets = plan if disturbance is None else _disturb(expert, task, cube, plan, disturbance)
-    # Stricter than the task itself: the cube is still held when the plan ends.
-    judge = SuccessJudge(replace(task, hold_steps=25, hold_share=0.8, latched=False))
     images, states, cubes = [], [], []
     for step in range(steps[-1] + 1):
         if step in steps:
@@ -90,8 +88,7 @@ def _attempt(
             states.append(station.joint_positions())
             cubes.append(station.cube_position())
         station.step(targets[min(step, task.steps - 1)])
-        judge.observe(station.reward)
-    if not judge.success:
+    if not station.success:
         return None
     return Demonstration(
         task=task.name,

@@ -175,3 +175,8 @@ def test_keys_have_unit_length_and_one_part_per_view(engine, make_inputs):
     key = engine.observe(make_inputs()).key
     assert key.shape == (3 * 20,)
     assert np.linalg.norm(key) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_noise_of_another_shape_is_refused(engine, call):
+    with pytest.raises(ConfigError, match=r'found \(7, 13\), expected \(7, 14\)'):
+        engine.run(call.observed, None, np.zeros((7, 13), np.float32))

@@ -1,6 +1,6 @@
 import platform
 
-from rmuscle_ros.eval import machine
+from rmuscle_ros import machine
 
 
 def test_versions_name_what_is_installed_and_none_for_the_rest(monkeypatch):

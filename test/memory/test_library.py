@@ -9,7 +9,7 @@ from rmuscle_ros.cache.states import NeuronMasks
 from rmuscle_ros.errors import LibraryError
 from rmuscle_ros.memory import listing
 from rmuscle_ros.memory.entry import Entry, Episode, TaskKey
-from rmuscle_ros.memory.library import SUFFIX, Library
+from rmuscle_ros.memory.library import SUFFIX, Library, read_episode, write_episode
 from rmuscle_ros.types import ACTION, ModelInputs, Site
 
 TASK = TaskKey('stack the cups', 'f00d-float32', ('cam_a', 'cam_b'))
@@ -141,3 +141,46 @@ def test_show_lists_every_episode(tmp_path, capsys):
     assert '2 episodes, all files intact' in capsys.readouterr().out
     with pytest.raises(LibraryError, match='not a directory'):
         listing.run(parser.parse_args([str(out)]))
+
+
+def test_an_episode_with_keys_of_another_length_than_its_task_has_is_refused():
+    library = Library()
+    library.add(episode('one'))
+    other = episode('two')
+    entries = tuple(dataclasses.replace(entry, key=entry.key[:-1]) for entry in other.entries)
+    with pytest.raises(LibraryError, match=r'episode two: found keys \[7\], expected \[8\]'):
+        library.add(dataclasses.replace(other, entries=entries))
+
+
+@pytest.mark.parametrize(
+    ('poison', 'text'),
+    [
+        (lambda e: dataclasses.replace(e, key=e.key * np.nan), 'key that are not finite'),
+        (lambda e: dataclasses.replace(e, actions=e.actions * np.inf), 'actions that are not'),
+        (
+            lambda e: dataclasses.replace(
+                e, inputs=dataclasses.replace(e.inputs, images=e.inputs.images[..., :2])
+            ),
+            r'found images uint8 .* expected uint8 \[N, 2, S, S, 3\]',
+        ),
+    ],
+    ids=['key', 'actions', 'images'],
+)
+def test_contents_that_no_call_records_are_refused_though_the_digest_fits(tmp_path, poison, text):
+    one = episode('one')
+    path = tmp_path / f'one{SUFFIX}'
+    write_episode(dataclasses.replace(one, entries=tuple(map(poison, one.entries))), path)
+    with pytest.raises(LibraryError, match=text):
+        read_episode(path)
+
+
+def test_a_directory_that_cannot_be_written_is_an_error_and_keeps_the_episodes(tmp_path):
+    (tmp_path / 'file').write_text('')
+    library = Library()
+    library.add(episode('one'))
+    for attempt in (library.save, library.check_writable):
+        with pytest.raises(LibraryError, match=r'cannot be written .* change library\.directory'):
+            attempt(tmp_path / 'file' / 'library')
+    assert len(library) == 1
+    library.check_writable(tmp_path / 'new')
+    assert list((tmp_path / 'new').iterdir()) == []

@@ -131,7 +131,7 @@ def test_an_exception_in_the_thread_reaches_the_next_access(make):
     assert isinstance(caught.value.__cause__, ValueError)
     with pytest.raises(RebuildError):
         rebuilder.check()
-    assert rebuilder.error == 'ValueError: poisoned entry'
+    assert rebuilder.error.endswith('ValueError: poisoned entry')
 
 
 def test_a_dead_thread_never_blocks_calls(make):
@@ -186,3 +186,13 @@ def test_close_ends_the_thread_in_the_middle_of_an_expansion():
     start = time.perf_counter()
     rebuilder.close()
     assert time.perf_counter() - start < 1 and not rebuilder._thread.is_alive()
+
+
+def test_the_error_names_what_the_thread_was_doing(make):
+    def failing(inputs, checkpoint):
+        raise ValueError('poisoned')
+
+    rebuilder = make(failing)
+    rebuilder.want(entries(4)[3:])
+    with pytest.raises(RebuildError, match='expanding e/3: ValueError: poisoned'):
+        rebuilder.drain(5)

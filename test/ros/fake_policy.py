@@ -66,6 +66,7 @@ class FakePolicy:
     ) -> None:
         self.info = PolicyInfo(
             model='fake',
+            parameters=1,
             fingerprint='0',
             cameras=CAMERAS,
             image_size=(4, 4),

@@ -181,3 +181,10 @@ def test_chunk_message_carries_provenance_and_says_no_data():
     assert math.isnan(message.rho_n)
     assert message.reference_id == ''
     assert message.denoise_ms == 3.0
+
+
+def test_joint_that_is_there_twice_is_named():
+    message = JointState(name=['a', 'b', 'a', 'c', 'c'], position=[0.0, 1.0, 2.0, 3.0, 3.0])
+    with pytest.raises(ObservationError, match='joint a more than once'):
+        conversions.joint_positions(message, ['b', 'a'])
+    assert conversions.joint_positions(message, ['b']) == {'b': 1.0}

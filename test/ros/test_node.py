@@ -17,6 +17,7 @@ from fake_policy import CAMERAS, HORIZON, JOINTS, FakePolicy
 from node_harness import is_hold, running, wait_for
 from PIL import Image as Picture
 from rcl_interfaces.srv import SetParameters
+from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
@@ -469,3 +470,36 @@ def test_images_of_a_reliable_publisher_are_received_too(ros_domain_id):
 
         robot.node.create_timer(0.04, publish)
         bring_up(robot)
+
+
+def test_clock_that_jumps_back_holds_at_the_measured_positions(ros_domain_id):
+    """Not at the start of the chunk, which is what a plan of the future says of the present."""
+    with running(ros_domain_id, FakePolicy(), {'use_sim_time': True}) as (node, robot):
+        publisher = robot.node.create_publisher(Clock, '/clock', 10)
+        robot.clock_s = 1000.0
+
+        def tick():
+            robot.clock_s += 0.02
+            publisher.publish(Clock(clock=to_time(robot.clock_s)))
+
+        robot.node.create_timer(0.02, tick)
+        wait_for(lambda: node.get_clock().now().nanoseconds, 'time')
+        bring_up(robot)
+        robot.positions = dict.fromkeys(robot.positions, 1.25)
+        time.sleep(0.2)
+        robot.silent.add('joint_states')  # none of the new time may come before the jump
+        time.sleep(0.1)
+        robot.clock_s = 100.0
+        holds = wait_for(robot.holds, 'hold')
+        assert {position for hold in holds for position in hold.points[0].positions} == {1.25}
+
+
+def test_second_node_of_the_same_name_is_reported(ros_domain_id):
+    with running(ros_domain_id, FakePolicy()) as (_, robot):
+        wait_for(lambda: robot.level('policy') == 0, 'diagnostics')
+        twin = Node('rmuscle', context=robot.node.context)
+        try:
+            wait_for(lambda: '2 nodes are named /rmuscle' in robot.text('policy'), 'warning')
+        finally:
+            twin.destroy_node()
+        wait_for(lambda: robot.level('policy') == 0, 'end of the warning')

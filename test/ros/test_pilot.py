@@ -292,3 +292,21 @@ def test_looping_station_ends_episodes_by_time_without_stopping_the_arm():
     assert bench.policy.ends == 3
     assert not bench.holds
     assert any('episode.timeout_s' in str(line) for line in bench.log)
+
+
+def test_a_clock_set_back_holds_where_measured_and_goes_on(bench):
+    """NTP sets the system's clock back: no jump callback tells, and calls would be put off."""
+    bench.fly(1.0)
+    bench.time_s -= 30.0
+    sent = len(bench.sent)
+    bench.pass_time(1.0)
+    assert bench.holds[0][1] == MEASURED
+    assert len(bench.sent) > sent
+    assert any('set back by 29.' in str(line) for line in bench.log)
+
+
+def test_a_dead_rebuild_thread_does_not_promise_that_a_reset_helps(bench):
+    bench.fly(1.0)
+    bench.policy.fault = RebuildError('gone')
+    bench.pass_time(1.0)
+    assert 'the arm holds until the node is configured anew' in bench.reason(POLICY)

@@ -162,3 +162,26 @@ def test_stamps_that_jump_far_back_start_anew(sampler):
     feed(sampler, T0_S)
     feed(sampler, T0_S - 60.0)
     assert sampler.select(now(T0_S - 60.0)).stamp_s == T0_S - 60.0
+
+
+def test_source_that_repeats_its_stamp_is_called_frozen(sampler):
+    for step in range(10):
+        time_s = T0_S + 0.1 * step
+        sampler.add('high', T0_S, now(time_s), 'same picture')
+        feed(sampler, time_s, skip=('high',))
+    with pytest.raises(ObservationError, match=r'high: .*stamp 100\.000 again; .* frozen'):
+        sampler.select(now(T0_S + 0.9))
+
+
+def test_a_refusal_before_the_last_good_message_is_no_cause(sampler):
+    sampler.refuse('high', 'unknown encoding', now(T0_S - 10.0))
+    feed(sampler, T0_S)
+    assert 'unknown encoding' not in sampler.problem(now(T0_S + 1.0))
+    sampler.refuse('high', 'unknown encoding', now(T0_S + 0.5))
+    assert 'high: last received 1.00 s ago' in sampler.problem(now(T0_S + 1.0))
+    assert 'unknown encoding' in sampler.problem(now(T0_S + 1.0))
+
+
+def test_a_clock_that_nobody_sets_is_named(sampler):
+    feed(sampler, T0_S)
+    assert 'nothing arrives on /clock' in sampler.problem(Now(0.0, 50.0))

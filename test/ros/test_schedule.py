@@ -187,3 +187,12 @@ class TestLatency:
         assert latency.estimate_s == pytest.approx(0.1)
         latency.add(11.0, 11.5)
         assert latency.estimate_s == pytest.approx(0.5)
+
+
+def test_a_call_during_which_the_clock_went_back_has_no_duration():
+    latency = Latency(idle_after_s=1.0)
+    latency.add(10.0, 10.1)
+    latency.add(10.2, 3.0)
+    assert latency.estimate_s is None
+    latency.add(3.1, 3.2)
+    assert latency.estimate_s == pytest.approx(0.1)

@@ -61,7 +61,7 @@ def test_what_a_demonstration_holds(generated):
     assert found.steps[0] == 0 and found.plan.shape == (250, 14)
     assert ((found.plan >= aloha.LOWER - 1e-6) & (found.plan <= aloha.UPPER + 1e-6)).all()
     assert np.abs(found.states - found.plan[found.steps.clip(1, 250) - 1]).max() < 0.35
-    assert found.cubes[-1, 2] > 0.1
+    assert found.cubes[:, 2].max() > 0.15
 
 
 def test_disturbed_episodes_come_back_to_the_plan():

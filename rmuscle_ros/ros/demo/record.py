@@ -7,8 +7,8 @@ from typing import Any
 
 from rclpy.utilities import get_rmw_implementation_identifier
 
+from rmuscle_ros import machine
 from rmuscle_ros.config import PolicyConfig, fields_of
-from rmuscle_ros.eval import machine
 from rmuscle_ros.eval.records import EpisodeRecord, ModelRecord, RunRecord
 from rmuscle_ros.ros.demo.plan import SEED_POLICY
 from rmuscle_ros.ros.demo.recorder import Facts
@@ -24,6 +24,7 @@ def run_record(
         model=ModelRecord(
             name=facts.policy.get('model', 'unknown'),
             fingerprint=facts.policy.get('fingerprint'),
+            parameters=_count(facts.policy.get('parameters')),
             trained=setup.trained,
             note='' if setup.trained else UNTRAINED_NOTE,
         ),
@@ -34,6 +35,10 @@ def run_record(
         incidents=facts.incidents,
         started=started,
     )
+
+
+def _count(text: str | None) -> int | None:
+    return None if text is None else int(text)
 
 
 def _settings(setup: Setup, facts: Facts) -> dict[str, Any]:
