@@ -186,6 +186,7 @@ class Policy:
     def status(self) -> PolicyStatus:
         """A snapshot; may be called from another thread while a call runs."""
         memory = self._memory
+        limits = memory.drift_limits()
         return PolicyStatus(
             calls=dict(self._calls),
             episode=self._episode,
@@ -193,7 +194,7 @@ class Policy:
             library_entries=memory.library.entries,
             window=memory.status(),
             latched=memory.latched,
-            drift_limit=memory.drift_limit(),
+            drift_limits=None if limits is None else tuple(map(float, limits)),
             rebuild_error=memory.rebuilder.error,
             last=self._last,
             recording=self._recorder.active,
@@ -225,7 +226,7 @@ class Policy:
         if match.entry is None or match.state is None:
             return RecordPlan(cache.group_len, cache.score) if self._recorder.active else None
         masks = match.entry.masks if self._masks_fit(match.entry) else None
-        return CachedPlan(match.state, masks, cache.rho_p, cache.rho_n, match.drift_limit)
+        return CachedPlan(match.state, masks, cache.rho_p, cache.rho_n, match.drift_limits)
 
     def _masks_fit(self, entry: Entry) -> bool:
         masks = entry.masks
@@ -242,7 +243,7 @@ class Policy:
         tripped = context is not None and context.tripped
         self._memory.note_drift(tripped)
         if tripped and context is not None:
-            return Reason.FALLBACK_DRIFT, f'drift {context.drift:.4f} > {match.drift_limit:.4f}'
+            return Reason.FALLBACK_DRIFT, f'drift is {context.drift:.2f} of the limit'
         if not self._masks_fit(match.entry):
             masks = match.entry.masks
             return match.reason, (

@@ -89,7 +89,7 @@ class Provenance:
     """Where a chunk came from. ``None`` means "no data" (a dense call has no drift, say).
 
     similarity: cosine of the visual key with the best slot of the window.
-    drift: mean relative drift of the rows that were (or would have been) copied.
+    drift: the worst view's mean drift from the reference, in units of its limit (1 = the fence).
     reference_id: ``<episode id>/<position>`` of the entry that served.
     rho_p, rho_n: the fractions in force for this call; ``rho_n`` is None while the Action Cache
         is off, ``detail`` then says why.
@@ -180,7 +180,7 @@ class PolicyStatus:
     library_entries: int
     window: WindowStatus
     latched: Reason | None = None
-    drift_limit: float | None = None
+    drift_limits: tuple[float, ...] | None = None
     rebuild_error: str | None = None
     last: Provenance | None = None
     recording: bool = False

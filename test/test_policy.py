@@ -103,7 +103,8 @@ def test_covered_camera_is_dense_within_one_call(make_policy, make_observation, 
     trips = [policy.infer(covered).provenance for _ in range(2)]
     assert all(trip.reason is Reason.FALLBACK_DRIFT for trip in trips)
     assert all(trip.mode is Mode.DENSE and 'drift' in trip.detail for trip in trips)
-    assert trips[0].drift > policy.status().drift_limit
+    assert trips[0].drift > 1 > max(call.drift for call in normal)
+    assert len(policy.status().drift_limits) == 3
     assert policy.status().latched is None
     policy.infer(covered)
     assert policy.status().latched is Reason.FALLBACK_DRIFT

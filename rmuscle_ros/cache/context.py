@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rmuscle_ros.cache.states import PrefixState
 from rmuscle_ros.kernels.context_ffn import context_ffn
-from rmuscle_ros.kernels.token_drift import select_rows, token_drift
+from rmuscle_ros.kernels.token_drift import select_rows, token_drift, view_drift
 from rmuscle_ros.nn.mlp import Mlp
 from rmuscle_ros.types import Site
 
@@ -19,7 +19,8 @@ from rmuscle_ros.types import Site
 class ContextTrace:
     """What a ContextFfn did. Counts are summed over sites; drift is of the first site.
 
-    drift: mean drift of the rows to be copied, None while no row was to be copied (rho_p = 1).
+    drift: the worst view's mean drift in units of its limit (1 = the fence); None while no row
+        was to be copied (rho_p = 1).
     tripped: the drift fence was exceeded, nothing was copied.
     """
 
@@ -34,8 +35,8 @@ class ContextTrace:
 class ContextFfn:
     """``y_S = FFN(x_S); y_i = y_ref_i`` with S = text rows and the rows of largest drift.
 
-    At the first site, before anything is copied, the mean drift of the rows that would be copied
-    is compared with ``drift_limit``; above it the whole prefill runs densely.
+    At the first site, before anything is copied, the mean drift of each view's rows is compared
+    with that view's limit; where one is exceeded the whole prefill runs densely.
     """
 
     def __init__(
@@ -45,15 +46,20 @@ class ContextFfn:
         visual: Tensor,
         text: Tensor,
         rho_p: float,
-        drift_limit: float | None = None,
+        drift_limits: Tensor,
+        fence: bool = True,
     ) -> None:
-        """visual, text: int64 row numbers that partition the prefix; batch 1 only."""
+        """visual, text: int64 row numbers that partition the prefix; batch 1 only.
+
+        drift_limits: [views]; every view has the same number of rows, in the order of ``visual``.
+        fence: False measures the drift but never falls back.
+        """
         self._modules = modules
         self._state = state
         self._visual = visual
         self._text = text
         self._rho_p = rho_p
-        self._drift_limit = drift_limit
+        self._drift_limits, self._fence = drift_limits, fence
         self.trace = ContextTrace()
 
     def __call__(self, site: Site, x: Tensor) -> Tensor:
@@ -78,7 +84,8 @@ class ContextFfn:
 
     def _exceeds(self, drift: Tensor, keep: Tensor) -> bool:
         if keep.shape[0]:
-            self.trace.drift = float(drift.index_select(0, keep).mean())
-            if self._drift_limit is not None:
-                self.trace.tripped = self.trace.drift > self._drift_limit
+            ratio = view_drift(drift, self._drift_limits.shape[0]) / self._drift_limits
+            self.trace.drift = float(ratio.max())
+            # Not ">": a drift that is not a number must not pass.
+            self.trace.tripped = self._fence and not self.trace.drift <= 1
         return self.trace.tripped

@@ -35,13 +35,16 @@ class Observed:
 
 @dataclass(frozen=True)
 class CachedPlan:
-    """Run with the caches. ``masks`` None leaves the Action Cache off."""
+    """Run with the caches. ``masks`` None leaves the Action Cache off.
+
+    drift_limits: float32 [views], the drift fence; None measures raw drift and never falls back.
+    """
 
     state: PrefixState
     masks: NeuronMasks | None
     rho_p: float
     rho_n: float
-    drift_limit: float | None = None
+    drift_limits: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class EagerEngine:
         """Prefill and denoise. noise: float32 [H, A]; fresh Gaussian noise when None."""
         noise = self.draw_noise() if noise is None else self._checked(noise)
         start = time.perf_counter()
-        context = self._context_runner(observed.prefix, plan)
+        context = self._context_runner(observed, plan)
         cache = self.model.prefill(observed.prefix, context or self._dense)
         prefill_ms = _ms_since(start)
         start = time.perf_counter()
@@ -171,16 +174,20 @@ class EagerEngine:
             self.model.prefill(prefix, record)
         return record
 
-    def _context_runner(self, prefix: Prefix, plan: Plan) -> ContextFfn | None:
+    def _context_runner(self, observed: Observed, plan: Plan) -> ContextFfn | None:
         if not isinstance(plan, CachedPlan):
             return None
+        prefix, inputs = observed.prefix, observed.inputs
+        fence = plan.drift_limits is not None
+        limits = plan.drift_limits if fence else np.ones(len(inputs.cameras), np.float32)
         return ContextFfn(
             self._modules,
             plan.state,
             prefix.visual,
             prefix.text,
             plan.rho_p,
-            plan.drift_limit,
+            torch.as_tensor(limits, dtype=torch.float32, device=self.device),
+            fence,
         )
 
     def _action_runner(self, plan: Plan, context: ContextFfn | None) -> StepFfn:

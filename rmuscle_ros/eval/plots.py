@@ -26,6 +26,8 @@ STAGES = {
 MAX_DOTS = 400
 # A joint that hardly moves must look still.
 MIN_SPAN_RAD = 0.02
+# Drift is reported in units of its limit.
+DRIFT_FENCE = 1.0
 KIND_COLOUR = {DENSE: svg.DENSE, CACHED: svg.CACHED}
 
 
@@ -107,13 +109,13 @@ class Scales:
 def scales(episodes: Sequence[EpisodeRecord], settings: Mapping[str, Any]) -> Scales:
     """Ranges that hold every call and both fences; no drift axis when no call has a drift."""
     calls = [call for episode in episodes for call in episode.calls]
-    fence, limit = settings.get('similarity_threshold'), settings.get('drift_limit')
+    fence, limit = settings.get('similarity_threshold'), DRIFT_FENCE
     similar = [call.similarity for call in calls if call.similarity is not None]
     drifts = [call.drift for call in calls if call.drift is not None]
     low = min([*similar, 0.9 if fence is None else fence])
     return Scales(
         similarity=(low - 0.12 * (1.0 - low) - 0.02, 1.0 + 0.08 * (1.0 - low)),
-        drift=(0.0, 1.15 * max([*drifts, limit or 0.0])) if drifts else None,
+        drift=(0.0, 1.15 * max([*drifts, limit])) if drifts else None,
         similarity_fence=fence,
         drift_fence=limit,
     )
@@ -134,8 +136,8 @@ def episode(record: EpisodeRecord, shared: Scales) -> str:
         axes[0].set_ylabel('similarity')
         if shared.drift is not None:
             _marks(axes[1], record, 'drift', shared.drift)
-            _fence(axes[1], shared.drift_fence, 'fence {:.3f}: dense above', 'bottom')
-            axes[1].set_ylabel('drift')
+            _fence(axes[1], shared.drift_fence, 'fence {:g}: dense above', 'bottom')
+            axes[1].set_ylabel('drift / limit')
         axes[-1].set_xlabel('time in the episode, s')
         figure.align_ylabels()
         return svg.to_svg(figure, f'Similarity of each call of {record.kind} {record.index}')

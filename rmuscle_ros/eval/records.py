@@ -174,8 +174,8 @@ class RunRecord:
 
     versions, machine: from ``rmuscle_ros.machine``.
     settings: what was in force, by short name. The page explains ``rho_p``, ``rho_n``,
-        ``group_len``, ``similarity_threshold`` and ``drift_limit`` (None: not calibrated) and
-        draws the fences from the last two; further keys are listed as they are.
+        ``group_len``, ``similarity_threshold`` and ``drift_limits`` (per camera; None: not
+        calibrated) and draws the fences; further keys are listed as they are.
     window: the window and its rebuild thread at the end of the run.
     incidents: what went wrong in words: rejected trajectories, diagnostics errors, timeouts.
     started: date and time as text; None leaves it off the page.

@@ -2,7 +2,7 @@
 
 The scripted expert drives the simulated station, so that every phase of the task is seen. Frames
 of test episodes are compared with reference episodes of other seeds: by similarity of keys, and by
-the residual drift of the rows that would be copied, before anything is copied.
+the drift of each view's rows at the first prefix site, known before anything is copied.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rmuscle_ros.config import CacheConfig, with_values
+from rmuscle_ros.config import CacheConfig
 from rmuscle_ros.engine.eager import EagerEngine
 from rmuscle_ros.errors import ConfigError
-from rmuscle_ros.kernels.token_drift import select_rows, token_drift
+from rmuscle_ros.kernels.token_drift import token_drift, view_drift
 from rmuscle_ros.memory.calibration import calibrate
 from rmuscle_ros.memory.entry import Entry, Episode, TaskKey
 from rmuscle_ros.memory.retrieval import KeyIndex
@@ -51,13 +51,13 @@ class Frame:
 
 @dataclass(frozen=True)
 class Distributions:
-    """class -> one value per test frame; the drift limit calibrated on the references."""
+    """class -> one value per test frame. drift: in units of the limits [views], calibrated on the
+    references."""
 
     similarity: dict[str, list[float]]
     drift: dict[str, list[float]]
-    drift_limit: float
+    drift_limits: dict[str, float]
     similarity_threshold: float
-    rho_p: float
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--references', type=int, default=4, help='reference episodes')
     parser.add_argument('--tests', type=int, default=4, help='test episodes, other seeds')
     parser.add_argument('--seed', type=int, default=0, help='first seed of the cube positions')
-    parser.add_argument('--rho-p', type=float, default=0.4, help='visual rows recomputed (0..1)')
     parser.add_argument('--json', type=Path, metavar='FILE', help='write all values here')
     parser.add_argument('--html', type=Path, metavar='FILE', help='write a page with the plots')
 
@@ -76,10 +75,9 @@ def run(args: argparse.Namespace) -> int:
             f'found {args.references} references and {args.tests} tests, expected at least 2 and '
             '1: the drift fence is calibrated leaving one episode out'
         )
-    with_values(CacheConfig(), {'rho_p': args.rho_p})
     model = load_model(args.checkpoint, 0).model
     engine = EagerEngine(model, torch.device('cpu'), torch.float32, 10)
-    result = measure(engine, args.references, args.tests, args.seed, args.rho_p, print)
+    result = measure(engine, args.references, args.tests, args.seed, print)
     print(table(result))
     if args.json:
         _write(args.json, json.dumps(as_json(result), indent=2) + '\n')
@@ -95,7 +93,6 @@ def measure(
     references: int,
     tests: int,
     seed: int,
-    rho_p: float,
     progress: Callable[[str], None],
 ) -> Distributions:
     """Run the expert on all seeds and compare. Deterministic."""
@@ -106,13 +103,16 @@ def measure(
         reference.append(recorder.frames(seed + number))
     episodes = [_episode(str(number), frames) for number, frames in enumerate(reference)]
     config = CacheConfig()
-    calibration = calibrate(episodes, engine.first_site_input, lambda: None)
-    limit = None
-    if calibration is not None:
-        limit = calibration.limit(rho_p, config.drift_quantile, config.drift_slack)
-    if limit is None:
-        raise ConfigError(f'rho_p: found {rho_p:g}, expected less than 1: no row is copied')
-    compare = _Comparison(episodes, reference, rho_p, np.random.default_rng(seed))
+    calibration = calibrate(
+        episodes, engine.first_site_input, lambda: None, config.similarity_threshold
+    )
+    if calibration is None:
+        raise ConfigError(
+            'found no two reference episodes that resemble each other above the similarity fence; '
+            'use more references'
+        )
+    limits = calibration.limits(config.drift_quantile, config.drift_slack)
+    compare = _Comparison(episodes, reference, limits, np.random.default_rng(seed))
     for number in range(tests):
         progress(f'test episode {number + 1}/{tests}')
         episode_seed = seed + references + number
@@ -122,7 +122,10 @@ def measure(
             for frame in recorder.frames(episode_seed, covered=camera):
                 compare.covered(frame)
     return Distributions(
-        compare.similarity, compare.drift, limit, config.similarity_threshold, rho_p
+        compare.similarity,
+        compare.drift,
+        dict(zip(engine.model.cameras, map(float, limits), strict=True)),
+        config.similarity_threshold,
     )
 
 
@@ -164,13 +167,13 @@ class _Comparison:
         self,
         episodes: Sequence[Episode],
         reference: Sequence[Sequence[Frame]],
-        rho_p: float,
+        limits: np.ndarray,
         rng: np.random.Generator,
     ) -> None:
         self._index = KeyIndex(episodes)
         self._frames = [frame for frames in reference for frame in frames]
         self._calls = np.array([frame.call for frame in self._frames])
-        self._rho_p, self._rng = rho_p, rng
+        self._limits, self._rng = limits, rng
         self.similarity: dict[str, list[float]] = {}
         self.drift: dict[str, list[float]] = {}
 
@@ -192,9 +195,9 @@ class _Comparison:
 
     def _add(self, name: str, frame: Frame, similarity: np.ndarray, match: int) -> None:
         drift = token_drift(frame.rows, self._frames[match].rows)
-        copied = drift[select_rows(drift, self._rho_p)[1]].mean()
+        relative = view_drift(drift, len(self._limits)).numpy() / self._limits
         self.similarity.setdefault(name, []).append(float(similarity[match]))
-        self.drift.setdefault(name, []).append(float(copied))
+        self.drift.setdefault(name, []).append(float(relative.max()))
 
 
 def _episode(name: str, frames: Sequence[Frame]) -> Episode:
@@ -211,34 +214,44 @@ def _episode(name: str, frames: Sequence[Frame]) -> Episode:
 def as_json(result: Distributions) -> dict[str, Any]:
     return {
         'schema': 1,
-        'rho_p': result.rho_p,
-        'drift_limit': result.drift_limit,
+        'drift_limits': result.drift_limits,
         'similarity_threshold': result.similarity_threshold,
         'similarity': result.similarity,
         'drift': result.drift,
-        'above_drift_limit': {name: share_above(result, name) for name in result.drift},
+        'stopped_by_drift': {name: stopped_by_drift(result, name) for name in result.drift},
+        'stopped': {name: stopped(result, name) for name in result.drift},
     }
 
 
-def share_above(result: Distributions, name: str) -> list[int]:
-    """[frames above the drift limit, frames] of one class."""
-    values = result.drift[name]
-    return [sum(value > result.drift_limit for value in values), len(values)]
+def stopped_by_drift(result: Distributions, name: str) -> int:
+    """How many frames of a class the drift fence alone would stop."""
+    return sum(drift > 1 for drift in result.drift[name])
+
+
+def stopped(result: Distributions, name: str) -> int:
+    """How many frames of a class one of the fences would stop."""
+    return sum(
+        drift > 1 or similarity < result.similarity_threshold
+        for drift, similarity in zip(result.drift[name], result.similarity[name], strict=True)
+    )
 
 
 def table(result: Distributions) -> str:
     """The distributions for a terminal."""
-    lines = [f'{"":30}{"similarity p5 / p50 / p95":>28}{"drift p5 / p50 / p95":>28}{"dense":>12}']
-    for name in result.similarity:
-        quantiles = [
-            ' / '.join(f'{q:.3f}' for q in np.quantile(values, [0.05, 0.5, 0.95]))
-            for values in (result.similarity[name], result.drift[name])
-        ]
-        above, count = share_above(result, name)
-        lines.append(f'{name:30}{quantiles[0]:>28}{quantiles[1]:>28}{f"{above}/{count}":>12}')
+    lines = [
+        f'{"":30}{"similarity p5 / p50 / p95":>28}{"drift p5 / p50 / p95":>26}'
+        f'{"by drift":>12}{"by either":>12}'
+    ]
+    for name, values in result.similarity.items():
+        similarity = ' / '.join(f'{q:.3f}' for q in np.quantile(values, [0.05, 0.5, 0.95]))
+        drift = ' / '.join(f'{q:.2f}' for q in np.quantile(result.drift[name], [0.05, 0.5, 0.95]))
+        by_drift = f'{stopped_by_drift(result, name)}/{len(values)}'
+        either = f'{stopped(result, name)}/{len(values)}'
+        lines.append(f'{name:30}{similarity:>28}{drift:>26}{by_drift:>12}{either:>12}')
+    limits = ', '.join(f'{camera} {limit:.4f}' for camera, limit in result.drift_limits.items())
     lines.append(
-        f'drift limit {result.drift_limit:.4f} (calibrated), similarity fence '
-        f'{result.similarity_threshold:g}; "dense": frames the drift fence would stop'
+        f'The last columns count the frames that the fences stop: drift above 1 (its unit is the '
+        f'calibrated limit: {limits}), similarity below {result.similarity_threshold:g}.'
     )
     return '\n'.join(lines)
 

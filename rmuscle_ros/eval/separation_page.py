@@ -8,7 +8,7 @@ from importlib import resources
 import numpy as np
 
 from rmuscle_ros.eval import markup, svg
-from rmuscle_ros.eval.separation import Distributions, share_above
+from rmuscle_ros.eval.separation import Distributions, stopped, stopped_by_drift
 
 _COLOURS = (svg.CACHED, svg.DENSE, svg.WAITING, svg.FALLBACK)
 
@@ -17,15 +17,13 @@ def page(result: Distributions) -> str:
     """One self-contained HTML page."""
     css = resources.files('rmuscle_ros.eval').joinpath('report.css').read_text(encoding='utf-8')
     rows = [
-        [
-            name,
-            *np.quantile(result.similarity[name], [0.05, 0.5, 0.95]).round(3).tolist(),
-            *np.quantile(result.drift[name], [0.05, 0.5, 0.95]).round(4).tolist(),
-            '{} of {}'.format(*share_above(result, name)),
-        ]
-        for name in result.drift
+        [name, *np.quantile(values, [0.05, 0.5, 0.95]).round(3).tolist()]
+        + np.quantile(result.drift[name], [0.05, 0.5, 0.95]).round(2).tolist()
+        + [f'{count(result, name)} of {len(values)}' for count in (stopped_by_drift, stopped)]
+        for name, values in result.similarity.items()
     ]
-    header = ['frames', 'similarity p5', 'p50', 'p95', 'drift p5', 'p50', 'p95', 'stopped']
+    columns = ('similarity p5', 'p50', 'p95', 'drift p5', 'p50', 'p95', 'by drift', 'by either')
+    header = ['frames', *columns]
     body = (
         '<h1>rMuscle: do the fences tell repetitions apart?</h1>'
         + markup.paragraph(
@@ -40,10 +38,10 @@ def page(result: Distributions) -> str:
             'look like none.',
         )
         + _section(
-            'Residual drift of the rows that would be copied',
-            _strips(result.drift, result.drift_limit, 'drift fence', True),
-            f'At rho_p {result.rho_p:g}, known before anything is copied. Calls right of the '
-            'fence are dense. It is calibrated on the references alone.',
+            'Drift of the worst view',
+            _strips(result.drift, 1.0, 'drift fence', True),
+            'The worst view, in units of its limit; known before anything is copied. Calls right '
+            'of the fence are dense. The limits are calibrated on the references alone.',
         )
         + '<section><h2>Numbers</h2>'
         + markup.table(header, rows)

@@ -26,7 +26,7 @@ REASON_WORDS = {
     Reason.REFERENCE_NOT_READY: 'the matching entry was not expanded in memory yet',
     Reason.NOT_CALIBRATED: 'the drift fence has no limit yet',
     Reason.FALLBACK_SIMILARITY: 'the view resembled no reference; dense until the episode ends',
-    Reason.FALLBACK_DRIFT: 'the rows to be copied had drifted too far from the reference',
+    Reason.FALLBACK_DRIFT: 'a view had drifted too far from the reference',
 }
 
 GLOSSARY = {
@@ -37,7 +37,7 @@ GLOSSARY = {
     'ρn (rho_n)': 'Action Cache: share of feed-forward neurons computed between two anchors.',
     'anchor': 'a denoising step computed in full; the steps after it in its group reuse it.',
     'similarity': 'cosine between what the cameras show now and the best matching reference.',
-    'drift': 'mean relative change, since the reference, of the rows that would be copied.',
+    'drift': 'how far the worst view has moved from the reference, as a part of its limit.',
     'reward': 'how far the task got, judged by the simulated task itself, from 0 to 4.',
     'fence': 'a limit on similarity or drift; beyond it a call is computed densely.',
     'prefill, denoising': 'reading images, instruction and state; then shaping the actions.',

@@ -1,18 +1,21 @@
 """Calibration of the drift fence on the library itself, leave-one-episode-out.
 
-How far do the visual rows of one normal episode lie from the best match in the other normal
-episodes? A call whose rows lie farther than nearly all of those is not a repetition.
+How far do the rows of each view of one normal episode lie from the best match in the other normal
+episodes? A call with a view that lies farther than nearly all of those is not a repetition. The
+views have limits of their own: what is normal for a wrist camera may be a covered high camera.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from rmuscle_ros.kernels.token_drift import token_drift
+from rmuscle_ros.kernels.token_drift import token_drift, view_drift
 from rmuscle_ros.memory.entry import Entry, Episode
 from rmuscle_ros.memory.retrieval import KeyIndex
 from rmuscle_ros.types import ModelInputs
@@ -22,32 +25,26 @@ MAX_PAIRS = 64
 FirstSiteInput = Callable[[ModelInputs, Callable[[], None]], Tensor]
 
 
+@dataclass(frozen=True)
 class DriftCalibration:
-    """Drift of every visual row, sorted ascending, for pairs of matching entries: [P, V]."""
+    """drift: mean drift of each view for pairs of matching entries, float32 [P, views]."""
 
-    def __init__(self, drift: np.ndarray) -> None:
-        drift = np.sort(drift, axis=1)
-        self._mean_of_lowest = np.cumsum(drift, axis=1) / np.arange(1, drift.shape[1] + 1)
+    drift: np.ndarray
 
-    def copied_drift(self, rho_p: float) -> np.ndarray | None:
-        """Mean drift of the rows a call at ``rho_p`` would copy, per pair [P]; None if no row."""
-        rows = self._mean_of_lowest.shape[1]
-        kept = rows - math.ceil(rho_p * rows - 1e-9)
-        return self._mean_of_lowest[:, kept - 1] if kept else None
-
-    def limit(self, rho_p: float, quantile: float, slack: float) -> float | None:
-        """The drift above which a call at ``rho_p`` runs densely; None when nothing is copied."""
-        copied = self.copied_drift(rho_p)
-        return None if copied is None else float(np.quantile(copied, quantile)) * slack
+    def limits(self, quantile: float, slack: float) -> np.ndarray:
+        """The drift of each view above which a call runs densely, float32 [views]."""
+        return (np.quantile(self.drift, quantile, axis=0) * slack).astype(np.float32)
 
 
 def calibrate(
     episodes: Sequence[Episode],
     first_site_input: FirstSiteInput,
     checkpoint: Callable[[], None],
+    similarity_threshold: float,
 ) -> DriftCalibration | None:
-    """Measure pairs of episodes of one task; None with fewer than two episodes.
+    """Measure pairs of episodes of one task; None when there are none.
 
+    Pairs below ``similarity_threshold`` do not count: the similarity fence would stop them.
     first_site_input(inputs, checkpoint) -> [V, D]. At most ``MAX_PAIRS`` pairs, evenly spread.
     """
     if len(episodes) < 2:
@@ -61,14 +58,16 @@ def calibrate(
         return states[entry.id]
 
     drift = [
-        token_drift(state(entry), state(match)).cpu().numpy()
-        for entry, match in matching_pairs(episodes, MAX_PAIRS)
+        view_drift(token_drift(state(entry), state(match)), len(entry.inputs.cameras))
+        for entry, match, similarity in matching_pairs(episodes, MAX_PAIRS)
+        if similarity >= similarity_threshold
     ]
-    return DriftCalibration(np.stack(drift))
+    return DriftCalibration(torch.stack(drift).cpu().numpy()) if drift else None
 
 
-def matching_pairs(episodes: Sequence[Episode], most: int) -> Iterator[tuple[Entry, Entry]]:
-    """At most ``most`` entries, evenly spread, each with the most similar of any other episode.
+def matching_pairs(episodes: Sequence[Episode], most: int) -> Iterator[tuple[Entry, Entry, float]]:
+    """At most ``most`` entries, evenly spread, each with the most similar of any other episode and
+    their similarity.
 
     Lazy: a large library must not be searched in one piece while a call waits.
     """
@@ -81,5 +80,5 @@ def matching_pairs(episodes: Sequence[Episode], most: int) -> Iterator[tuple[Ent
             for other_id, values in index.similarities(entry.key).items()
             if other_id != entry.episode_id
         ]
-        _, other_id, position = max(others)
-        yield entry, by_id[other_id].entries[position]
+        similarity, other_id, position = max(others)
+        yield entry, by_id[other_id].entries[position], similarity

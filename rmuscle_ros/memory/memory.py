@@ -30,7 +30,7 @@ class Match:
     similarity: float | None = None
     entry: Entry | None = None
     state: PrefixState | None = None
-    drift_limit: float | None = None
+    drift_limits: np.ndarray | None = None
 
 
 class ReferenceMemory:
@@ -110,13 +110,14 @@ class ReferenceMemory:
     def _serve(self, slots: list[Slot]) -> Match:
         """The best ready slot above the fence, or why there is none."""
         best = slots[0].similarity
-        limit = self.drift_limit()
-        if self._calibration is None and self.config.rho_p < 1:
+        limits = self.drift_limits()
+        if limits is None and self.config.rho_p < 1:
             return Match(
                 Reason.NOT_CALIBRATED,
                 'the drift fence needs two reference episodes of the task'
                 if len(self._episodes) < 2
-                else 'the drift fence is being calibrated',
+                else 'the drift fence is being calibrated, or no two reference episodes resemble '
+                'each other above the similarity fence',
                 best,
             )
         for slot in slots:
@@ -124,7 +125,7 @@ class ReferenceMemory:
                 break
             state = self.rebuilder.get(slot.entry)
             if state is not None:
-                return Match(Reason.CACHED, '', slot.similarity, slot.entry, state, limit)
+                return Match(Reason.CACHED, '', slot.similarity, slot.entry, state, limits)
         self._misses += 1
         return Match(Reason.REFERENCE_NOT_READY, 'no slot above the fence is expanded', best)
 
@@ -153,18 +154,23 @@ class ReferenceMemory:
         episodes = self.library.of_task(task)
 
         def job(checkpoint: Callable[[], None]) -> None:
-            calibration = calibrate(episodes, self._first_site_input, checkpoint)
+            calibration = calibrate(
+                episodes,
+                self._first_site_input,
+                checkpoint,
+                self.config.similarity_threshold,
+            )
             if calibration is not None:
                 self._calibrations[task] = calibration
 
         self.rebuilder.submit(job)
 
-    def drift_limit(self) -> float | None:
-        """The drift fence at the current rho_p; None while not calibrated or nothing is copied."""
+    def drift_limits(self) -> np.ndarray | None:
+        """The drift fence, float32 [views]; None while not calibrated."""
         calibration, config = self._calibration, self.config
         if calibration is None:
             return None
-        return calibration.limit(config.rho_p, config.drift_quantile, config.drift_slack)
+        return calibration.limits(config.drift_quantile, config.drift_slack)
 
     def status(self) -> WindowStatus:
         return self.rebuilder.status(self._misses)

@@ -128,7 +128,7 @@ def status_message(
     for name, value in cache.items():
         setattr(message, name, value)
     message.recording = status.recording
-    message.drift_limit = or_nan(status.drift_limit)
+    message.drift_limits = list(status.drift_limits or ())
     message.instruction = instruction
     for name in CALL_CATEGORIES:
         setattr(message, f'calls_{name}', status.calls.get(name, 0))

@@ -96,7 +96,15 @@ def test_error_at_one_site_falls_monotonically_in_rho_p(engine, call):
         dense = modules[site](x)
         errors, selected = [], []
         for rho_p in np.linspace(0, 1, 11):
-            ffn = ContextFfn(modules, record.state, prefix.visual, prefix.text, float(rho_p))
+            ffn = ContextFfn(
+                modules,
+                record.state,
+                prefix.visual,
+                prefix.text,
+                float(rho_p),
+                torch.ones(3),
+                fence=False,
+            )
             errors.append(float((ffn(site, x) - dense).norm()))
             selected.append(set(ffn.trace.selected[site].tolist()))
     assert errors[0] > 0 and errors[-1] == 0
@@ -111,11 +119,15 @@ def test_text_rows_are_always_recomputed(call):
 
 
 def test_drift_fence_trips_before_anything_is_copied(call):
-    loose = call.cached(rho_p=0.4, masks=call.masks(5), rho_n=0.5, drift_limit=10.0)
+    loose = call.cached(
+        rho_p=0.4, masks=call.masks(5), rho_n=0.5, drift_limits=np.full(3, 10.0, np.float32)
+    )
     assert not loose.context.tripped and loose.action_ffn is not None
-    tight = call.cached(rho_p=0.4, masks=call.masks(5), rho_n=0.5, drift_limit=1e-9)
+    tight = call.cached(
+        rho_p=0.4, masks=call.masks(5), rho_n=0.5, drift_limits=np.full(3, 1e-9, np.float32)
+    )
     assert tight.context.tripped and tight.context.copied_rows == 0
-    assert tight.context.drift == loose.context.drift
+    assert tight.context.drift == pytest.approx(loose.context.drift * 1e10, rel=1e-4)
     assert tight.action_ffn is None
     assert np.array_equal(tight.normalised, call.dense.normalised)
 

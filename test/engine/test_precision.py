@@ -20,7 +20,9 @@ def call(request, make_inputs):
         plans = {
             'dense': None,
             'recorded': RecordPlan(5, 'contribution'),
-            'cached': CachedPlan(state, recorded.masks, 0.4, 0.5, drift_limit=1.0),
+            'cached': CachedPlan(
+                state, recorded.masks, 0.4, 0.5, drift_limits=np.ones(3, np.float32)
+            ),
         }
         return engine.run(observed, plans[request.param], noise)
 

@@ -53,7 +53,7 @@ def make_run(seed: int = 0) -> RunRecord:
             'rho_n': 0.5,
             'group_len': 5,
             'similarity_threshold': 0.8,
-            'drift_limit': 0.062,
+            'drift_limits': [0.062, 0.041, 0.05],
             'denoise_steps': 10,
             'library.admit': 'all',
         },
@@ -102,7 +102,7 @@ def make_call(rng: np.random.Generator, kind: str, number: int, reason: Reason) 
     }
     matched = kind == 'cached'
     low = {Reason.FALLBACK_SIMILARITY: 0.71}.get(reason, 0.955)
-    drift = {Reason.FALLBACK_DRIFT: 0.09, Reason.FALLBACK_SIMILARITY: None}.get(reason, 0.03)
+    drift = {Reason.FALLBACK_DRIFT: 1.6, Reason.FALLBACK_SIMILARITY: None}.get(reason, 0.5)
     return CallRecord(
         call=number,
         episode=1,

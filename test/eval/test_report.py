@@ -162,11 +162,9 @@ def test_an_untrained_policy_and_unsuccessful_references_are_said():
 
 def test_fences_are_drawn_with_their_values_where_they_are_known():
     assert HTML.count('fence 0.80: dense below') == 5
-    assert HTML.count('fence 0.062: dense above') == 5
-    unknown = dataclasses.replace(SMALL, settings={'similarity_threshold': 0.8})
-    text = page(unknown, summarise(unknown))
-    assert 'fence 0.80' in text
-    assert 'dense above' not in text
+    assert HTML.count('fence 1: dense above') == 5
+    unknown = dataclasses.replace(SMALL, settings={})
+    assert 'dense below' not in page(unknown, summarise(unknown))
 
 
 def test_film_strip_has_every_camera_and_says_which_picture_is_missing():

@@ -8,7 +8,14 @@ import torch
 
 from rmuscle_ros.engine.eager import EagerEngine
 from rmuscle_ros.errors import ConfigError
-from rmuscle_ros.eval.separation import add_arguments, as_json, measure, run, share_above, table
+from rmuscle_ros.eval.separation import (
+    add_arguments,
+    as_json,
+    measure,
+    run,
+    stopped_by_drift,
+    table,
+)
 from rmuscle_ros.eval.separation_page import page
 from rmuscle_ros.models.tiny_init import untrained
 
@@ -16,20 +23,21 @@ from rmuscle_ros.models.tiny_init import untrained
 @pytest.fixture(scope='module')
 def result():
     engine = EagerEngine(untrained(0), torch.device('cpu'), torch.float32, 10)
-    return measure(engine, references=3, tests=2, seed=40, rho_p=0.4, progress=lambda _: None)
+    return measure(engine, references=3, tests=2, seed=40, progress=lambda _: None)
 
 
 def test_normal_frames_pass_both_fences(result):
-    above, count = share_above(result, 'same phase (best match)')
-    assert (above, count) == (0, 20)
+    assert len(result.drift['same phase (best match)']) == 20
+    # the limits are a 99th percentile of few pairs, so a frame at the rim may be computed densely
+    assert stopped_by_drift(result, 'same phase (best match)') <= 2
     assert min(result.similarity['same phase (best match)']) > result.similarity_threshold
 
 
 @pytest.mark.parametrize('name', ['covered camera (best match)', 'random reference'])
 def test_the_drift_fence_stops_covered_cameras_and_random_references(result, name):
-    above, count = share_above(result, name)
+    count = len(result.drift[name])
     assert count >= 20
-    assert above >= 0.95 * count
+    assert stopped_by_drift(result, name) >= 0.95 * count
 
 
 def test_best_matches_are_nearer_than_any_other_phase(result):
@@ -39,13 +47,14 @@ def test_best_matches_are_nearer_than_any_other_phase(result):
 
 def test_outputs_name_every_class_and_the_limits(result):
     data = json.loads(json.dumps(as_json(result)))
-    assert set(data['drift']) == set(data['similarity']) == set(data['above_drift_limit'])
+    assert set(data['drift']) == set(data['similarity']) == set(data['stopped'])
+    assert len(data['drift_limits']) == 3
     assert len(data['drift']) == 4
     html = page(result)
     for name in data['drift']:
         assert name in table(result)
         assert name in html
-    assert f'{result.drift_limit:.3g}' in html
+    assert 'drift fence 1' in html
     assert 'http://' not in html.replace('http://www.w3.org', '')
 
 
@@ -54,10 +63,3 @@ def test_too_few_references_are_refused():
     add_arguments(parser)
     with pytest.raises(ConfigError, match='at least 2'):
         run(parser.parse_args(['--references', '1']))
-
-
-def test_a_share_out_of_range_is_refused():
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    with pytest.raises(ConfigError, match='expected a value from 0 to 1'):
-        run(parser.parse_args(['--rho-p', '1.5']))

@@ -4,7 +4,7 @@ import math
 import pytest
 import torch
 
-from rmuscle_ros.kernels.token_drift import select_rows, token_drift
+from rmuscle_ros.kernels.token_drift import select_rows, token_drift, view_drift
 
 
 def test_drift_is_relative_rms_change():
@@ -14,6 +14,15 @@ def test_drift_is_relative_rms_change():
     assert drift[0] == 0
     assert drift[1] == pytest.approx(1.0 / 1e-6)
     assert drift[2] == pytest.approx(1.0)
+
+
+def test_drift_is_a_root_mean_square():
+    drift = token_drift(torch.tensor([[5.0, 5.0]]), torch.tensor([[2.0, 1.0]]))
+    assert drift[0] == pytest.approx(((9 + 16) / 2) ** 0.5 / 5)
+
+
+def test_view_drift_averages_the_rows_of_each_view():
+    assert view_drift(torch.tensor([1.0, 3.0, 5.0, 5.0]), views=2).tolist() == [2.0, 5.0]
 
 
 def test_drift_is_computed_in_float32():

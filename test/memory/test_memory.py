@@ -48,7 +48,7 @@ def memory():
     memory = ReferenceMemory(CacheConfig(lookahead=2), library, None, None)
     memory.rebuilder.close()
     memory.rebuilder = FakeRebuilder()
-    memory._calibrations[TASK] = DriftCalibration(np.full((2, 4), 0.1))
+    memory._calibrations[TASK] = DriftCalibration(np.tile([0.1, 0.2], (3, 1)))
     memory.begin_episode(TASK)
     return memory
 
@@ -88,19 +88,14 @@ def test_idle_time_expands_the_likely_first_entries(memory):
     assert memory.rebuilder.wanted == ['a/0', 'b/0']
 
 
-def test_the_drift_limit_follows_rho_p(memory):
-    assert memory.drift_limit() == pytest.approx(0.125)
+def test_limits_are_per_view_and_not_needed_where_nothing_is_copied(memory):
+    memory.rebuilder.ready = {'a/0'}
+    assert memory.drift_limits().tolist() == pytest.approx([0.11, 0.22])
+    assert memory.match(unit(0.0), TASK).drift_limits.tolist() == pytest.approx([0.11, 0.22])
+    memory._calibrations.clear()
     memory.config = CacheConfig(rho_p=1.0)
-    assert memory.drift_limit() is None
-    memory.rebuilder.ready = {'a/0'}
-    assert memory.match(unit(0.0), TASK).reason is Reason.CACHED
-
-
-def test_a_rho_p_that_copies_no_row_needs_no_limit(memory):
-    memory.config = CacheConfig(rho_p=0.99)
-    memory.rebuilder.ready = {'a/0'}
     match = memory.match(unit(0.0), TASK)
-    assert (match.reason, match.drift_limit) == (Reason.CACHED, None)
+    assert (match.reason, match.drift_limits) == (Reason.CACHED, None)
 
 
 def test_without_calibration_nothing_is_copied(memory):

@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
@@ -9,10 +11,19 @@ from rmuscle_ros.memory.retrieval import SPREAD_FLOOR, KeyIndex
 TASK = TaskKey('task', 'model', ('cam',))
 
 
-def episode(name, keys):
+@dataclass(frozen=True)
+class Inputs:
+    """Stands in for ModelInputs: who it belongs to, and its cameras."""
+
+    episode: str
+    position: int
+    cameras: tuple[str, ...]
+
+
+def episode(name, keys, views=1):
     keys = keys / np.linalg.norm(keys, axis=-1, keepdims=True)
     entries = tuple(
-        Entry(name, i, (name, i), key.astype(np.float32), None, None, None)
+        Entry(name, i, Inputs(name, i, ('cam',) * views), key.astype(np.float32), None, None, None)
         for i, key in enumerate(keys)
     )
     return Episode(name, TASK, True, entries)
@@ -61,39 +72,55 @@ def test_pairs_never_come_from_the_same_episode():
     ]
     pairs = list(matching_pairs(episodes, most=64))
     assert len(pairs) == 12
-    assert all(entry.episode_id != match.episode_id for entry, match in pairs)
-    assert all(entry.position == match.position for entry, match in pairs)
+    assert all(entry.episode_id != match.episode_id for entry, match, _ in pairs)
+    assert all(entry.position == match.position for entry, match, _ in pairs)
 
 
 def test_pairs_of_a_large_library_are_spread_over_it():
     episodes = [episode(name, station_keys(np.arange(10))) for name in 'ab']
     pairs = list(matching_pairs(episodes, most=4))
-    assert [entry.id for entry, _ in pairs] == ['a/0', 'a/5', 'b/0', 'b/5']
+    assert [entry.id for entry, _, _ in pairs] == ['a/0', 'a/5', 'b/0', 'b/5']
 
 
-def test_limit_is_the_quantile_of_what_would_be_copied():
-    drift = np.array([[0.3, 0.1, 0.2, 0.4], [0.6, 0.2, 0.4, 0.8]])
-    calibration = DriftCalibration(drift)
-    assert calibration.copied_drift(0.5) == pytest.approx([0.15, 0.3])
-    assert calibration.limit(0.5, quantile=1.0, slack=2.0) == pytest.approx(0.6)
-    assert calibration.limit(0.0, 0.0, 1.0) == pytest.approx(0.25)
-    assert calibration.limit(1.0, 0.99, 1.0) is None
+def test_limits_are_quantiles_of_each_view():
+    calibration = DriftCalibration(np.array([[0.1, 0.5], [0.3, 0.6], [0.2, 0.4]]))
+    assert calibration.limits(quantile=1.0, slack=2.0).tolist() == pytest.approx([0.6, 1.2])
+    assert calibration.limits(quantile=0.5, slack=1.0).tolist() == pytest.approx([0.2, 0.5])
 
 
 def test_calibration_needs_two_episodes():
-    assert calibrate([episode('a', station_keys([0, 1]))], None, lambda: None) is None
+    assert calibrate([episode('a', station_keys([0, 1]))], None, lambda: None, 0.8) is None
 
 
-def test_calibration_measures_each_entry_once():
-    episodes = [episode(name, station_keys(np.arange(3))) for name in 'ab']
+def first_site_of_two_views(inputs, checkpoint):
+    """Rows of two views; the second one moves with the episode."""
+    name, position = inputs
+    first, second = 1.0, 1.0 + (name == 'b') * 0.1 * position
+    return torch.cat((torch.full((4, 2), first), torch.full((4, 2), second)))
+
+
+def test_calibration_measures_each_entry_once_per_view():
+    episodes = [episode(name, station_keys(np.arange(3)), views=2) for name in 'ab']
     seen = []
 
     def first_site_input(inputs, checkpoint):
-        seen.append(inputs)
-        name, position = inputs
-        return torch.full((4, 2), 1.0 + (name == 'b') * 0.1 * position)
+        seen.append((inputs.episode, inputs.position))
+        return first_site_of_two_views(seen[-1], checkpoint)
 
-    calibration = calibrate(episodes, first_site_input, lambda: None)
+    calibration = calibrate(episodes, first_site_input, lambda: None, 0.8)
     assert sorted(seen) == sorted(set(seen)) and len(seen) == 6
-    assert sorted(calibration.copied_drift(0.0).tolist())[:2] == pytest.approx([0.0, 0.0])
-    assert calibration.copied_drift(0.0).max() == pytest.approx(0.2, abs=0.02)
+    assert calibration.drift.shape == (6, 2)
+    assert calibration.drift[:, 0].tolist() == [0.0] * 6
+    assert calibration.drift[:, 1].max() == pytest.approx(0.2, abs=0.02)
+
+
+def test_pairs_the_similarity_fence_would_stop_do_not_count():
+    near, far = station_keys(np.arange(3)), station_keys(np.arange(3) + np.pi)
+    episodes = [episode('a', near, views=2), episode('b', near, views=2)]
+
+    def first_site_input(inputs, checkpoint):
+        return first_site_of_two_views((inputs.episode, inputs.position), checkpoint)
+
+    assert calibrate(episodes, first_site_input, lambda: None, 0.8).drift.shape[0] == 6
+    strangers = [episodes[0], episode('c', far, views=2)]
+    assert calibrate(strangers, first_site_input, lambda: None, 0.8) is None

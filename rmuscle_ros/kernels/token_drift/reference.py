@@ -22,6 +22,11 @@ def token_drift(x: Tensor, x_ref: Tensor) -> Tensor:
     return change.sqrt() / scale.sqrt().clamp_min(FLOOR)
 
 
+def view_drift(drift: Tensor, views: int) -> Tensor:
+    """drift [V] of the rows of ``views`` equal views, one after the other -> means [views]."""
+    return drift.view(views, -1).mean(-1)
+
+
 def select_rows(drift: Tensor, rho_p: float) -> tuple[Tensor, Tensor]:
     """Split rows into the ``ceil(rho_p * V)`` of largest drift and the rest.
 

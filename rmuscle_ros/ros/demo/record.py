@@ -52,7 +52,7 @@ def _settings(setup: Setup, facts: Facts) -> dict[str, Any]:
     }
     return {
         **chosen,
-        'drift_limit': facts.drift_limit,
+        'drift_limits': list(facts.drift_limits) or None,
         'denoise_steps': values['engine.denoise_steps'],
         'execution_horizon': values.get('execution_horizon'),
         'admit': values['library.admit'],

@@ -19,7 +19,7 @@ from rmuscle_ros.errors import TrajectoryError
 from rmuscle_ros.eval.records import CallRecord, EpisodeRecord, Frame, JointTrace
 from rmuscle_ros.msg import ActionChunk, CacheStatus, EpisodeResult
 from rmuscle_ros.ros.conversions import image_array, to_seconds
-from rmuscle_ros.ros.demo.messages import call_record, known, window_status
+from rmuscle_ros.ros.demo.messages import call_record, window_status
 from rmuscle_ros.ros.demo.plan import PlannedEpisode
 from rmuscle_ros.ros.faults import POLICY
 from rmuscle_ros.ros.qos import latched_qos
@@ -44,7 +44,7 @@ class Facts:
 
     policy: Mapping[str, str]
     window: WindowStatus | None
-    drift_limit: float | None
+    drift_limits: tuple[float, ...]
     station_lag_ms: float | None
     incidents: tuple[str, ...]
 
@@ -141,7 +141,7 @@ class Recorder:
             return Facts(
                 policy=dict(self._policy_values),
                 window=None if status is None else window_status(status),
-                drift_limit=None if status is None else known(status.drift_limit),
+                drift_limits=() if status is None else tuple(status.drift_limits),
                 station_lag_ms=self._station_lag_ms,
                 incidents=tuple(
                     text if count == 1 else f'{text} ({count} times)'
