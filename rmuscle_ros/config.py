@@ -43,7 +43,7 @@ def option(
 class ModelConfig:
     checkpoint: str = option(
         '',
-        'Directory with config.json and model.safetensors; empty: untrained tiny model.',
+        'Checkpoint directory, or the name of a shipped one; empty: untrained tiny model.',
     )
     seed: int = option(0, 'Seed of the untrained weights (only without a checkpoint).', minimum=0)
 

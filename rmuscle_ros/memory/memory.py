@@ -52,7 +52,7 @@ class ReferenceMemory:
         self.rebuilder = Rebuilder(expand, self.gate, config.window_mib * MIB)
         self.latched: Reason | None = None
         self._first_site_input = first_site_input
-        self._window = Window(config.candidates, config.lookahead, config.advance_margin)
+        self._windows: dict[TaskKey, Window] = {}
         self._task: TaskKey | None = None
         self._episodes: list[Episode] = []
         self._index: KeyIndex | None = None
@@ -66,7 +66,7 @@ class ReferenceMemory:
         task: what the next episode is expected to be; None keeps the last one.
         """
         self.latched, self._trips = None, 0
-        self._window.clear()
+        self._windows.clear()
         if task is not None:
             self._use(task)
         likely = self._episodes[-self.config.candidates :]
@@ -76,21 +76,22 @@ class ReferenceMemory:
         """Find the reference for a call with visual ``key`` [K]."""
         self.rebuilder.check()
         if task != self._task:
-            # A camera came or went: other references, but a latched fallback stays latched.
-            self._window.clear()
+            # A camera came or went: other references, with a window of their own. A latched
+            # fallback stays latched, and the window is taken up again where the camera returns.
             self._use(task)
         if self.latched is not None:
             return Match(self.latched, 'latched until the episode ends')
         if self._index is None:
             return Match(Reason.NO_REFERENCE, self._why_none(task))
-        slots = self._window.update(self._episodes, self._index.similarities(key))
+        window = self._windows.setdefault(task, self._new_window())
+        slots = window.update(self._episodes, self._index.similarities(key))
         best = slots[0]
         # Not "<": a similarity that is not a number must not pass.
         if not best.similarity >= self.config.similarity_threshold:
             detail = f'{best.similarity:.3f} < {self.config.similarity_threshold:g}'
             return self._latch(Reason.FALLBACK_SIMILARITY, detail, best.similarity)
         match = self._serve(slots)
-        self.rebuilder.want(self._window.wanted(), pinned=match.entry)
+        self.rebuilder.want(window.wanted(), pinned=match.entry)
         return match
 
     def _why_none(self, task: TaskKey) -> str:
@@ -132,9 +133,10 @@ class ReferenceMemory:
     def note_drift(self, tripped: bool) -> None:
         """Tell whether the cached call that just ended exceeded the drift fence."""
         self._trips = self._trips + 1 if tripped else 0
-        if tripped:
-            self._window.undo()
-            self.rebuilder.want(self._window.wanted())
+        if tripped and self._task is not None:
+            window = self._windows[self._task]
+            window.undo()
+            self.rebuilder.want(window.wanted())
         if self._trips >= self.config.drift_patience:
             self._latch(Reason.FALLBACK_DRIFT, '', None)
 
@@ -181,6 +183,10 @@ class ReferenceMemory:
     @property
     def _calibration(self) -> DriftCalibration | None:
         return None if self._task is None else self._calibrations.get(self._task)
+
+    def _new_window(self) -> Window:
+        config = self.config
+        return Window(config.candidates, config.lookahead, config.advance_margin)
 
     def _use(self, task: TaskKey) -> None:
         self._task = task

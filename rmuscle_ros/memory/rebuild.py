@@ -125,12 +125,17 @@ class Rebuilder:
             )
 
     def close(self) -> None:
-        """Stop the thread; returns when it has ended (at most one layer later)."""
+        """Stop the thread, which ends at most one layer later. RebuildError if it does not."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()
         self._gate.close()
         self._thread.join(_STOP_TIMEOUT_S)
+        if self._thread.is_alive():
+            raise RebuildError(
+                f'the rebuild thread has not ended {_STOP_TIMEOUT_S:g} s after it was told to; '
+                'one layer of the model takes longer than that, or the device hangs'
+            )
 
     def _next_entry(self) -> Entry | None:
         return next((entry for entry in self._wanted if entry.id not in self._ready), None)

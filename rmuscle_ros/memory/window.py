@@ -24,7 +24,7 @@ class Slot:
 
 
 class Window:
-    """Follows ``candidates`` episodes by visual similarity."""
+    """Follows ``candidates`` episodes by visual similarity, for one episode of the robot."""
 
     def __init__(self, candidates: int, lookahead: int, advance_margin: float) -> None:
         self._count, self._lookahead, self._margin = candidates, lookahead, advance_margin
@@ -32,11 +32,6 @@ class Window:
         self._position: dict[str, int] = {}
         self._before: dict[str, int] = {}
         self._similarity: dict[str, np.ndarray] = {}
-
-    def clear(self) -> None:
-        """A new episode: no candidates."""
-        self._candidates = []
-        self._position, self._before, self._similarity = {}, {}, {}
 
     def update(
         self, episodes: Sequence[Episode], similarities: Mapping[str, np.ndarray]

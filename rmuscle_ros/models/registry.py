@@ -12,6 +12,7 @@ from rmuscle_ros.models.base import VlaModel
 from rmuscle_ros.models.processing import REVISION
 from rmuscle_ros.models.weights import fingerprint, load_weights, read_config
 
+ASSETS = Path(__file__).parents[1] / 'assets'
 TINY = 'rmuscle_tiny'
 
 
@@ -34,7 +35,7 @@ def load_model(checkpoint: str, seed: int) -> LoadedModel:
         config = {'type': TINY, 'config': dataclasses.asdict(tiny.config)}
         name = f'{TINY} (untrained, seed {seed})'
         return LoadedModel(tiny, name, _identity(tiny, config), trained=False)
-    directory = Path(checkpoint).expanduser()
+    directory = checkpoint_directory(checkpoint)
     config = read_config(directory)
     if config['type'] not in FAMILIES:
         raise CheckpointError(
@@ -45,6 +46,13 @@ def load_model(checkpoint: str, seed: int) -> LoadedModel:
     model.eval().requires_grad_(False)
     name = f'{config["type"]} ({directory.name})'
     return LoadedModel(model, name, _identity(model, config), trained=True)
+
+
+def checkpoint_directory(checkpoint: str) -> Path:
+    """The directory ``checkpoint``, or the checkpoint of that name that the package ships."""
+    directory, shipped = Path(checkpoint).expanduser(), ASSETS / checkpoint
+    is_name = checkpoint == Path(checkpoint).name
+    return shipped if is_name and shipped.is_dir() and not directory.exists() else directory
 
 
 def _identity(model: VlaModel, config: dict[str, Any]) -> str:
@@ -62,8 +70,17 @@ def _tiny(config: dict[str, Any], directory: Path) -> VlaModel:
             f'{directory}: found "config" {sizes!r}, expected a mapping with exactly the keys '
             f'{", ".join(sorted(known))}'
         )
-    lists = {key: tuple(value) for key, value in sizes.items() if isinstance(value, list)}
-    return TinyVla(TinyConfig(**{**sizes, **lists}))
+    defaults = dataclasses.asdict(TinyConfig())
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in sizes.items()
+    }
+    wrong = [f'{k} {v!r}' for k, v in values.items() if type(v) is not type(defaults[k])]
+    if wrong:
+        raise CheckpointError(
+            f'{directory}: found {", ".join(wrong)} in "config", expected values like '
+            f'{", ".join(repr(defaults[text.split()[0]]) for text in wrong)}'
+        )
+    return TinyVla(TinyConfig(**values))
 
 
 FAMILIES = {TINY: _tiny}

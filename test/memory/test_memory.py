@@ -113,3 +113,16 @@ def test_trips_latch_only_in_a_row(memory):
     assert memory.latched is None
     memory.note_drift(True)
     assert memory.match(unit(0.0), TASK).reason is Reason.FALLBACK_DRIFT
+
+
+def test_a_flickering_camera_does_not_restart_the_window(memory):
+    memory.match(unit(0.0), TASK)
+    memory.match(unit(np.pi / 2), TASK)
+    assert memory.rebuilder.wanted[0] == 'a/2'
+    without = TaskKey('task', 'model', ())
+    assert memory.match(unit(np.pi / 2), without).reason is Reason.NO_REFERENCE
+    memory.match(unit(np.pi / 2), TASK)
+    assert memory.rebuilder.wanted[0] == 'a/2'
+    memory.begin_episode(TASK)
+    memory.match(unit(0.0), TASK)
+    assert memory.rebuilder.wanted[0] == 'a/0'

@@ -112,3 +112,18 @@ def test_a_failed_save_keeps_the_old_checkpoint(checkpoint, monkeypatch):
         save_checkpoint(untrained(6, SMALL), {'type': 'rmuscle_tiny'}, checkpoint)
     assert (checkpoint / WEIGHTS_FILE).read_bytes() == before
     assert load_model(str(checkpoint), 0).trained
+
+
+def test_a_size_of_another_type_is_an_error(checkpoint):
+    config = json.loads((checkpoint / 'config.json').read_text())
+    config['config']['image_size'] = 'many'
+    (checkpoint / 'config.json').write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=r"found image_size 'many' in .*, expected .* 96"):
+        load_model(str(checkpoint), 0)
+
+
+def test_a_shipped_checkpoint_goes_by_its_name(checkpoint, monkeypatch):
+    monkeypatch.setattr('rmuscle_ros.models.registry.ASSETS', checkpoint.parent)
+    assert load_model('tiny', 0).fingerprint == load_model(str(checkpoint), 0).fingerprint
+    with pytest.raises(CheckpointError, match='other'):
+        load_model('other', 0)

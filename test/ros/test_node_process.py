@@ -136,3 +136,19 @@ def test_namespace_moves_node_and_topics(ros_domain_id, params_file):
         assert found[0].node_name == 'rmuscle'
         node.send_signal(signal.SIGINT)
         node.communicate(timeout=10.0)
+
+
+@pytest.mark.parametrize('executable', ['rmuscle_node', 'aloha_station'])
+def test_a_signal_while_it_is_still_importing_ends_it_quietly(executable):
+    script = Path(__file__).parents[2] / 'scripts' / executable
+    started = subprocess.Popen(
+        [sys.executable, '-X', 'importtime', str(script)], stderr=subprocess.PIPE, text=True
+    )
+    # The first lines come from the imports that follow the handlers.
+    for line in started.stderr:
+        if 'rmuscle_ros.' in line:
+            break
+    started.send_signal(signal.SIGINT)
+    rest = started.communicate(timeout=20)[1]
+    assert started.returncode == 0
+    assert 'Traceback' not in rest
