@@ -3,7 +3,15 @@
 import pytest
 
 from rmuscle_ros.errors import ConfigError
-from rmuscle_ros.ros.demo.plan import plan, read_parameters, untrained, write_parameters
+from rmuscle_ros.eval.records import CACHED, REFERENCE
+from rmuscle_ros.ros.demo.plan import (
+    PlannedEpisode,
+    plan,
+    read_parameters,
+    replacement,
+    untrained,
+    write_parameters,
+)
 
 
 def kinds(episodes):
@@ -64,3 +72,11 @@ def test_a_policy_without_a_checkpoint_counts_as_untrained():
     assert untrained({})
     assert untrained({'model.checkpoint': ''})
     assert not untrained({'model.checkpoint': 'weights'})
+
+
+def test_a_reference_that_was_not_admitted_is_replaced_by_another_scene_for_a_while():
+    tried = [PlannedEpisode(REFERENCE, 1, 8)]
+    while (again := replacement(tried[-1], references=3)) is not None:
+        tried.append(again)
+    assert [(each.index, each.seed) for each in tried] == [(1, 8), (4, 10008), (7, 20008)]
+    assert replacement(PlannedEpisode(CACHED, 0, 100), references=3) is None

@@ -6,6 +6,7 @@ import argparse
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +22,7 @@ from rclpy.signals import SignalHandlerOptions
 from rmuscle_ros.eval.records import RunRecord
 from rmuscle_ros.eval.report import write_report
 from rmuscle_ros.eval.summary import summarise, table, write_summary
-from rmuscle_ros.ros.demo.plan import PlannedEpisode, plan
+from rmuscle_ros.ros.demo.plan import PlannedEpisode, plan, replacement
 from rmuscle_ros.ros.demo.progress import Progress
 from rmuscle_ros.ros.demo.record import run_record
 from rmuscle_ros.ros.demo.setup import UNTRAINED_NOTE, Setup, prepare
@@ -109,9 +110,18 @@ def _run_episodes(
         if not setup.trained:
             progress.line(UNTRAINED_NOTE)
         records = []
-        for number, planned in enumerate(episodes, start=1):
+        references = sum(planned.recorded for planned in episodes)
+        waiting = deque(episodes)
+        while waiting:
+            planned = waiting.popleft()
+            number = len(records) + 1
             records.append(system.run(planned, progress.episode(number, planned)))
             progress.finished(number, planned, records[-1])
+            if planned.recorded and not records[-1].admitted:
+                again = replacement(planned, references)
+                if again is not None:
+                    waiting.appendleft(again)
+                    progress.add_episode()
         facts = system.recorder.facts()
         codes = runner.stop()
     endings = tuple(f'{name} ended with {describe(code)}' for name, code in codes.items() if code)

@@ -14,6 +14,9 @@ from rmuscle_ros.errors import ConfigError
 from rmuscle_ros.eval.records import CACHED, DENSE, REFERENCE
 
 COMPARISON_SEED_OFFSET = 100
+# A policy that fails now and then still leaves enough references.
+MOST_RETRIES = 2
+RETRY_SEED_OFFSET = 10_000
 SEED_POLICY = (
     'reference episodes: seed, seed + 1, ...; cached ones: seed + 100, seed + 101, ..., so that '
     'no scene was recorded before; each dense one has the scene of the cached one next to it'
@@ -54,6 +57,17 @@ def plan(reference: int, cached: int, dense: int, seed: int) -> list[PlannedEpis
             partner = max(0, done - 1) if dense <= cached else j
             episodes.append(PlannedEpisode(DENSE, j, first + partner))
     return episodes
+
+
+def replacement(failed: PlannedEpisode, references: int) -> PlannedEpisode | None:
+    """Another scene for a reference episode that was not admitted; None after as many tries again.
+
+    references: how many were planned.
+    """
+    index = failed.index + references
+    if failed.kind != REFERENCE or index >= references * (1 + MOST_RETRIES):
+        return None
+    return PlannedEpisode(REFERENCE, index, failed.seed + RETRY_SEED_OFFSET)
 
 
 def read_parameters(path: Path) -> dict[str, Any]:

@@ -22,6 +22,10 @@ class Progress:
         self._unfinished = 0
         self._lock = threading.Lock()
 
+    def add_episode(self) -> None:
+        """One more episode than planned."""
+        self._episodes += 1
+
     def line(self, text: str) -> None:
         """A line of its own; from any thread."""
         self._write(f'{text}\n', unfinished=0)
