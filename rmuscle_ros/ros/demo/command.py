@@ -19,7 +19,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
-from rmuscle_ros.eval.records import RunRecord
+from rmuscle_ros.eval.records import EpisodeRecord, RunRecord
 from rmuscle_ros.eval.report import write_report
 from rmuscle_ros.eval.summary import summarise, table, write_summary
 from rmuscle_ros.ros.demo.plan import PlannedEpisode, plan, replacement
@@ -109,7 +109,7 @@ def _run_episodes(
         system.configure()
         if not setup.trained:
             progress.line(UNTRAINED_NOTE)
-        records = []
+        records: list[EpisodeRecord] = []
         references = sum(planned.recorded for planned in episodes)
         waiting = deque(episodes)
         while waiting:
