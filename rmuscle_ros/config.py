@@ -108,7 +108,7 @@ class CacheConfig:
         maximum=1.0,
     )
     drift_slack: float = option(
-        1.1, 'Drift fence: factor on the calibrated quantile.', minimum=1.0, maximum=10.0
+        1.5, 'Drift fence: factor on the calibrated quantile.', minimum=1.0, maximum=10.0
     )
     drift_patience: int = option(
         3,

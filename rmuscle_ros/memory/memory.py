@@ -19,6 +19,9 @@ from rmuscle_ros.memory.window import Slot, Window
 from rmuscle_ros.types import Reason, WindowStatus
 
 MIB = 2**20
+# What the drift fence takes for normal is learned from close pairs only, however low the similarity
+# fence is set: from pairs further apart it learned limits that let covered cameras pass.
+CALIBRATION_SIMILARITY = 0.8
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,7 @@ class ReferenceMemory:
                 episodes,
                 self._first_site_input,
                 checkpoint,
-                self.config.similarity_threshold,
+                max(CALIBRATION_SIMILARITY, self.config.similarity_threshold),
             )
             if calibration is not None:
                 self._calibrations[task] = calibration

@@ -3,16 +3,18 @@
 disturbance       smooth, fading deviations from the expert's plan
 demonstrations    one episode of the expert, disturbed, with clean labels
 dataset           demonstrations on disk, one file each, and their settings
-generate          fills a dataset with all processors
+generate          fills a dataset on all processor cores
 settings          every number of a training run
-samples           batches: which frames, which labels, in which order
-objective         the flow-matching loss and the auxiliary one
-shortcut          the look-or-guess correlation
+samples           the data in memory, and which of it makes up each batch
+objective         the flow-matching loss, and the auxiliary one against guessing
+gradients         one step's gradients, by one process per core
 state             a run's checkpoint: written whole or not at all, resumed bit for bit
-run               the training loop
+shortcut, check   the look-or-guess correlation; closed-loop success of a running training
 journal           losses and checks as CSV and PNG
-export            the shipped checkpoint and its model card
-command           ``rmuscle train ...``
+run               the training loop
+evaluation        closed-loop success of a finished checkpoint
+export, card      the shipped checkpoint and its model card
+*_command         ``rmuscle train data``, ``run`` and ``export``
 
-``ros`` and ``cli`` may import this package; it imports policy, sim and what lies below them.
+``ros`` and ``cli`` may import this package; it imports rollout, policy, sim and what lies below.
 """

@@ -21,8 +21,8 @@ LIMITS = """\
   and the station's lighting. It has never seen another object, place, camera or a real robot.
 - Two instructions, told apart by their bytes; other texts are not understood.
 - Demonstrations hold recoveries from small deviations, none from a dropped or missed cube.
-- It was trained at the observations' own pace: 50 Hz targets, a new chunk every 25 control steps.
-  Re-planning much more often makes a policy like this hesitate.
+- 50 Hz targets, a new chunk every 25 control steps: the success above is for this rhythm. Planning
+  anew much more often lowers it.
 - Simulation only; not to be run on hardware."""
 
 
@@ -31,8 +31,12 @@ def model_card(
     metadata: dict[str, Any],
     results: Sequence[TaskResult],
     checks: Sequence[dict[str, float]],
+    hours: float | None = None,
 ) -> str:
-    """Markdown. metadata: ``settings`` and ``step`` of the run's checkpoint."""
+    """Markdown. metadata: ``settings`` and ``step`` of the run's checkpoint.
+
+    hours: how long its optimiser steps took; None when that is not known.
+    """
     settings = metadata['settings']
     size_mb = (directory / WEIGHTS_FILE).stat().st_size / 1e6
     episodes = ', '.join(f'{count} of {task}' for task, count in settings['episodes'].items())
@@ -52,6 +56,7 @@ def model_card(
         'episodes disturbed, all labels from the undisturbed plan.',
         f'- {metadata["step"]} optimiser steps of {settings["batch"]} observations with '
         f'{settings["draws"]} flow draws each, seed {settings["seed"]}; averaged weights.',
+        *([] if hours is None else [f'- Time of all steps: {hours:.1f} h.']),
         f'- Look-or-guess correlation on scenes kept out of training: {look}.',
         '- Commands:\n\n```sh',
         *_commands(directory, settings),

@@ -15,7 +15,7 @@ from rmuscle_ros.train.dataset import DatasetSettings
 from rmuscle_ros.train.generate import FIRST_SEED, generate, plan_jobs
 
 EXAMPLES = """examples:
-  rmuscle train data out/data                              6 minutes on two cores, 3.2 GB
+  rmuscle train data out/data                              under 10 minutes on two cores, 3 GB
   rmuscle train data out/small --transfer 40 --lift 0
   rmuscle train data out/data --transfer 1200              300 more in the same directory
 """

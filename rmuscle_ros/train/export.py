@@ -16,7 +16,7 @@ from rmuscle_ros.models.tiny import TinyConfig, TinyVla
 from rmuscle_ros.models.weights import save_checkpoint
 from rmuscle_ros.train.card import model_card
 from rmuscle_ros.train.evaluation import TaskResult, evaluate
-from rmuscle_ros.train.journal import read_checks
+from rmuscle_ros.train.journal import hours, read_checks
 from rmuscle_ros.train.state import read_averaged
 
 CARD_FILE, RESULT_FILE = 'MODEL_CARD.md', 'evaluation.json'
@@ -52,7 +52,7 @@ def export(run: Path, directory: Path, seeds: Sequence[int]) -> str:
     """
     metadata = export_weights(run, directory)
     results = evaluate(str(directory), seeds) if seeds else []
-    card = model_card(directory, metadata, results, read_checks(run))
+    card = model_card(directory, metadata, results, read_checks(run), hours(run))
     try:
         (directory / RESULT_FILE).write_text(json.dumps(_as_json(results), indent=1) + '\n')
         (directory / CARD_FILE).write_text(card)

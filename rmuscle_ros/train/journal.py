@@ -75,6 +75,12 @@ def read_checks(directory: Path) -> list[Row]:
     return _read(directory / CHECKS_FILE, step=sys.maxsize)
 
 
+def hours(directory: Path) -> float | None:
+    """How long the steps of a run took; None without its table of losses."""
+    rows = _read(directory / LOSSES_FILE, step=sys.maxsize)
+    return sum(row['step_s'] for row in rows) / 3600 if rows else None
+
+
 def _read(path: Path, step: int) -> list[Row]:
     if not path.exists():
         return []

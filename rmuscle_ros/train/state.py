@@ -117,8 +117,7 @@ def load_state(state: TrainState, settings: dict[str, Any], directory: Path) -> 
             }
             if moments:
                 state.optimiser.state[parameter] = {
-                    moment: tensor if moment == 'step' else tensor.to(parameter)
-                    for moment, tensor in moments.items()
+                    moment: tensor.to(parameter.device) for moment, tensor in moments.items()
                 }
     state.step = int(metadata['step'])
     return True

@@ -90,8 +90,8 @@ def test_idle_time_expands_the_likely_first_entries(memory):
 
 def test_limits_are_per_view_and_not_needed_where_nothing_is_copied(memory):
     memory.rebuilder.ready = {'a/0'}
-    assert memory.drift_limits().tolist() == pytest.approx([0.11, 0.22])
-    assert memory.match(unit(0.0), TASK).drift_limits.tolist() == pytest.approx([0.11, 0.22])
+    assert memory.drift_limits().tolist() == pytest.approx([0.15, 0.3])
+    assert memory.match(unit(0.0), TASK).drift_limits.tolist() == pytest.approx([0.15, 0.3])
     memory._calibrations.clear()
     memory.config = CacheConfig(rho_p=1.0)
     match = memory.match(unit(0.0), TASK)

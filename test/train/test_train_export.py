@@ -36,6 +36,7 @@ def test_the_card_of_an_unmeasured_export_says_so(trained, tmp_path):
     card = export(trained.directory, tmp_path / 'mini', range(0))
     assert (tmp_path / 'mini' / 'MODEL_CARD.md').read_text() == card
     assert 'Not measured.' in card
+    assert 'Time of all steps: 0.0 h.' in card
     assert '20 optimiser steps of 10 observations' in card
     assert 'rmuscle train data out/data --transfer 5 --lift 2' in card
     assert '--batch 10' in card and '--seed 4' in card and '--draws' not in card

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument('--json', type=Path, metavar='FILE', help='write the summary here as well')
     parser.add_argument(
-        '--reference', type=int, metavar='N', default=3, help='recorded episodes (3)'
+        '--reference', type=int, metavar='N', default=8, help='recorded episodes (8)'
     )
     parser.add_argument('--cached', type=int, metavar='N', default=5, help='cached episodes (5)')
     parser.add_argument('--dense', type=int, metavar='N', default=2, help='dense episodes (2)')
