@@ -19,7 +19,7 @@ from rmuscle_ros.memory.window import Slot, Window
 from rmuscle_ros.types import Reason, WindowStatus
 
 MIB = 2**20
-# What the drift fence takes for normal is learned from close pairs only, however low the similarity
+# What the drift fence takes for normal is learned from close pairs only, however low the other
 # fence is set: from pairs further apart it learned limits that let covered cameras pass.
 CALIBRATION_SIMILARITY = 0.8
 
