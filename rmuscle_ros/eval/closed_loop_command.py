@@ -22,12 +22,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--task', default='transfer_cube', choices=list(TASKS))
     parser.add_argument('--episodes', type=int, default=50, help='scenes per mode (50)')
     parser.add_argument(
-        '--seed', type=int, default=100_000, help='first scene (100000); training shows none of it'
+        '--seed', type=int, default=0, help='first scene (0); training shows none below 1000000'
     )
     parser.add_argument(
         '--modes', default='dense,rmuscle', help=f'comma-separated, of {", ".join(MODES)}'
     )
-    parser.add_argument('--checkpoint', default='', help='checkpoint directory; default: seeded')
+    parser.add_argument(
+        '--checkpoint',
+        default='aloha_transfer_cube',
+        help="directory, or a shipped one's name (aloha_transfer_cube); empty: untrained",
+    )
     parser.add_argument(
         '--references', type=int, default=5, help='episodes recorded for the caches (5)'
     )

@@ -93,6 +93,8 @@ def save_checkpoint(
     partial = {name: directory / f'.{name}.partial' for name in (WEIGHTS_FILE, CONFIG_FILE)}
     try:
         save_file(tensors, partial[WEIGHTS_FILE])
+        # safetensors makes it readable to its owner only.
+        partial[WEIGHTS_FILE].chmod(0o644)
         partial[CONFIG_FILE].write_text(json.dumps(config, indent=2) + '\n')
         for name, path in partial.items():
             path.replace(directory / name)

@@ -8,7 +8,17 @@ from rmuscle_ros.eval import closed_loop, closed_loop_command
 
 def test_dense_episodes_are_reported_and_written(tmp_path, capsys):
     path = tmp_path / 'new' / 'eval.json'
-    words = ['eval', '--task', 'lift_cube', '--episodes', '2', '--modes', 'dense']
+    words = [
+        'eval',
+        '--task',
+        'lift_cube',
+        '--episodes',
+        '2',
+        '--modes',
+        'dense',
+        '--checkpoint',
+        '',
+    ]
     assert cli.main([*words, '--json', str(path)]) == 0
     result = json.loads(path.read_text())
     dense = result['modes']['dense']
@@ -23,13 +33,23 @@ def test_dense_episodes_are_reported_and_written(tmp_path, capsys):
     }
     assert dense['latency_ms']['p50'] > 0
     assert dense['latency_ms']['p99'] is None
-    assert [episode['seed'] for episode in result['episodes']['dense']] == [100000, 100001]
-    assert 'lift_cube, scenes 100000 to 100001' in capsys.readouterr().out
+    assert [episode['seed'] for episode in result['episodes']['dense']] == [0, 1]
+    assert 'lift_cube, scenes 0 to 1' in capsys.readouterr().out
 
 
 def test_an_untrained_policy_gives_no_references(capsys, monkeypatch):
     monkeypatch.setattr(closed_loop, 'MOST_REFERENCE_TRIES', 1)
-    words = ['eval', '--task', 'lift_cube', '--episodes', '1', '--modes', 'rmuscle']
+    words = [
+        'eval',
+        '--task',
+        'lift_cube',
+        '--episodes',
+        '1',
+        '--modes',
+        'rmuscle',
+        '--checkpoint',
+        '',
+    ]
     assert cli.main([*words, '--references', '2']) == 2
     assert 'found 0 successes in 2 episodes of lift_cube' in capsys.readouterr().err
 

@@ -32,6 +32,7 @@ def test_a_checkpoint_loads_as_it_was_saved(checkpoint):
     loaded = load_model(str(checkpoint), seed=0)
     expected = untrained(5, SMALL).state_dict()
     assert loaded.trained
+    assert (checkpoint / WEIGHTS_FILE).stat().st_mode & 0o777 == 0o644
     assert all(torch.equal(v, expected[k]) for k, v in loaded.model.state_dict().items())
 
 

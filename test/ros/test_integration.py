@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -94,13 +95,16 @@ def test_stopping_everything_while_the_arm_moves_is_clean(system, tmp_path):
 
 
 def demo(tmp_path, *arguments):
-    """``rmuscle demo`` with short episodes, as a process."""
+    """``rmuscle demo`` with an untrained policy and short episodes, as a process."""
+    shipped = (Path(__file__).parents[2] / 'config' / 'aloha.yaml').read_text()
+    params = tmp_path / 'untrained.yaml'
+    params.write_text(shipped.replace('checkpoint: aloha_transfer_cube', "checkpoint: ''"))
     station = tmp_path / 'station.yaml'
     station.write_text('/**: {ros__parameters: {episode_length_s: 2.0}}\n')
     return subprocess.Popen(
         [
             *(sys.executable, '-m', 'rmuscle_ros', 'demo', '--out', str(tmp_path / 'out')),
-            *('--station-params-file', str(station), *arguments),
+            *('--params-file', str(params), '--station-params-file', str(station), *arguments),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
