@@ -51,6 +51,7 @@ class Run:
         data_settings = read_settings(data)
         self.config = config or TinyConfig(image_size=data_settings.image_size)
         self.samples = Samples(data, data_settings, self.config.horizon, settings)
+        self.samples.check_shares(self.workers)
         self.state = self._initial_state()
         kept = {key: value for key, value in asdict(settings).items() if key not in CHANGEABLE}
         self._identity = _as_json(

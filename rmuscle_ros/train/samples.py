@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rmuscle_ros.errors import DatasetError
+from rmuscle_ros.errors import ConfigError, DatasetError
 from rmuscle_ros.sim.tasks import TASKS
 from rmuscle_ros.train.dataset import DatasetSettings, episode_paths, read_demonstration
 from rmuscle_ros.train.settings import TrainSettings
@@ -110,6 +110,17 @@ class Samples:
             count = self._count(frames.task.name)
             drawn = np.searchsorted(cumulative, rng.random(count) * cumulative[-1], side='right')
             yield frames.batch(drawn[worker::workers])
+
+    def check_shares(self, workers: int) -> None:
+        """ConfigError when a task's part of the batch leaves one of ``workers`` without any."""
+        for frames in self.tasks:
+            count = self._count(frames.task.name)
+            if count < workers:
+                raise ConfigError(
+                    f'batch, lift_share: found {count} observations of {frames.task.name} in each '
+                    f'batch of {self._settings.batch}, expected at least one for each of '
+                    f'{workers} processes: raise the batch or change lift_share'
+                )
 
     def statistics(self) -> dict[str, Tensor]:
         """Mean and spread of states and of actions before normalisation, for the model.

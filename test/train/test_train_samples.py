@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from training_fixtures import DATA, MINI, SETTINGS, demonstration, write_dataset
 
-from rmuscle_ros.errors import DatasetError
+from rmuscle_ros.errors import ConfigError, DatasetError
 from rmuscle_ros.sim.tasks import TASKS
 from rmuscle_ros.train.samples import Samples
 
@@ -81,3 +81,9 @@ def test_too_few_episodes_are_refused(tmp_path):
     write_dataset(tmp_path, transfer=2, lift=0)
     with pytest.raises(DatasetError, match=r'found 2 episodes.*more than the 2 kept out'):
         Samples(tmp_path, DATA, MINI.horizon, SETTINGS)
+
+
+def test_a_batch_too_small_for_its_processes_is_refused(samples):
+    samples.check_shares(1)
+    with pytest.raises(ConfigError, match=r'found \d+ observations of .* raise the batch'):
+        samples.check_shares(1000)
