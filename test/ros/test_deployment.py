@@ -93,4 +93,5 @@ def test_the_description_needs_neither_rclpy_nor_launch():
         'import sys; sys.modules.update(rclpy=None, launch=None, launch_ros=None); '
         'import rmuscle_ros.ros.deployment'
     )
-    subprocess.run([sys.executable, '-c', code], check=True)
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -458,7 +458,8 @@ def test_compressed_images(ros_domain_id):
 
 
 def test_images_of_a_reliable_publisher_are_received_too(ros_domain_id):
-    with running(ros_domain_id, FakePolicy()) as (_, robot):
+    policy = FakePolicy()
+    with running(ros_domain_id, policy) as (_, robot):
         reliable = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
         robot.silent.add('cam_high')
         publisher = robot.node.create_publisher(Image, 'cam_high/image_raw', reliable)
@@ -470,6 +471,7 @@ def test_images_of_a_reliable_publisher_are_received_too(ros_domain_id):
 
         robot.node.create_timer(0.04, publish)
         bring_up(robot)
+        assert 'cam_high' in policy.observations[0].images
 
 
 def test_clock_that_jumps_back_holds_at_the_measured_positions(ros_domain_id):
@@ -503,3 +505,4 @@ def test_second_node_of_the_same_name_is_reported(ros_domain_id):
         finally:
             twin.destroy_node()
         wait_for(lambda: robot.level('policy') == 0, 'end of the warning')
+        assert 'nodes are named' not in robot.text('policy')

@@ -126,6 +126,7 @@ def test_what_a_process_started_is_stopped_with_it(tmp_path):
         time.sleep(0.3)  # for the child to ignore SIGINT
         run.runner.stop()
         wait_for(lambda: not exists(child))
+        assert not exists(child)
 
 
 def test_no_process_outlives_a_killed_runner(tmp_path):
@@ -149,6 +150,7 @@ def test_no_process_outlives_a_killed_runner(tmp_path):
     parent.kill()
     parent.wait()
     wait_for(lambda: not exists(pid))
+    assert not exists(pid)
 
 
 def test_when_one_command_cannot_start_the_others_are_stopped(tmp_path):

@@ -83,6 +83,7 @@ def test_refuses_and_changes_nothing(follower, broken, message):
 )
 def test_accepts(follower, accepted):
     follower.accept(accepted, NOW_S)
+    assert np.array_equal(follower.sample(NOW_S + 10.0), accepted.positions[-1])
 
 
 def test_from_points_names_the_point_of_another_size():

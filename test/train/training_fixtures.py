@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
+import dataclasses
 
-from rmuscle_ros.models.tiny import TinyConfig
+import numpy as np
+import tiny_fixtures
+
 from rmuscle_ros.sim.tasks import TASKS
 from rmuscle_ros.train.dataset import DatasetSettings, open_dataset, write_demonstration
 from rmuscle_ros.train.demonstrations import Demonstration
 from rmuscle_ros.train.settings import TrainSettings
 
-MINI = TinyConfig(
-    image_size=12,
-    patch_size=4,
-    vision_width=20,
-    vision_layers=1,
-    vision_heads=2,
-    vision_hidden=28,
-    width=24,
-    hidden=88,
-    layers=3,
-    heads=3,
-    head_width=10,
-    horizon=7,
-)
+MINI = dataclasses.replace(tiny_fixtures.MINI, image_size=12, patch_size=4)
 SETTINGS = TrainSettings(
     steps=20,
     look_steps=3,
