@@ -2,6 +2,7 @@
 
 ros2 launch rmuscle_ros aloha.launch.py
 ros2 launch rmuscle_ros aloha.launch.py sim:=false params_file:=my_robot.yaml
+ros2 launch rmuscle_ros aloha.launch.py preset:=paper
 """
 
 from pathlib import Path

@@ -3,10 +3,11 @@
 The map, and the import rule (a package may import those to its right; packages of one level do
 not import each other; ``test/test_imports.py`` enforces it over every module)::
 
-    cli -> ros -> eval, bench, train -> rollout -> policy, sim -> engine, memory -> cache
-        -> models -> nn -> kernels -> types, errors, config, statistics, machine
+    cli -> ros -> eval, bench, train -> rollout -> policy, sim -> planning -> engine, memory
+        -> cache -> models -> nn -> kernels -> types, errors, config, presets, statistics, machine
 
 types, errors, config   leaves: frozen dataclasses, exceptions, strict configuration
+presets                 leaf: named settings of the caches
 statistics, machine     leaves: quantiles and intervals; versions and machine of a result
 kernels                 one folder per operation of the caches: reference, later its Triton twin
 nn                      torch modules the models are built from
@@ -14,6 +15,7 @@ models                  one file per policy family, strict weight loading, input
 cache                   the expanded reference state, neuron masks, the FFN runners
 memory                  reference episodes, retrieval, the sliding window, the rebuild thread
 engine                  runs a model under a plan: dense, cached, recorded
+planning                from a match and the settings to the plan of a call
 policy                  ``infer(obs) -> ActionChunk``: joins engine and memory
 sim                     the MuJoCo ALOHA station, without ROS
 rollout                 a policy acts on the station, in one process

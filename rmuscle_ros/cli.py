@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 
 from rmuscle_ros import __version__
@@ -23,11 +23,15 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True)
 class Command:
-    """One leaf of the table: where it lives, and whether it must run inside the ROS overlay."""
+    """One leaf of the table: where it lives, and whether it must run inside the ROS overlay.
+
+    ros_module: serves instead when ``--ros`` is among the words, inside the overlay.
+    """
 
     module: str
     help: str
     needs_ros: bool = False
+    ros_module: str = ''
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,20 @@ COMMANDS: dict[str, Command | Group] = {
             'separation': Command(
                 'rmuscle_ros.eval.separation',
                 'how well the fences tell right from wrong references',
-            )
+            ),
+            'characterise': Command(
+                'rmuscle_ros.eval.characterise.command',
+                "the paper's observations measured on the policy",
+            ),
+            'sweep': Command(
+                'rmuscle_ros.eval.sweep.command',
+                'one setting at a time around the defaults',
+            ),
         },
         default=Command(
-            'rmuscle_ros.eval.closed_loop_command', 'success and latency on the station'
+            'rmuscle_ros.eval.closed_loop_command',
+            'success and latency on the station',
+            ros_module='rmuscle_ros.ros.evaluation.command',
         ),
     ),
     'bench': Group(
@@ -109,7 +123,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument('--version', action='version', version=f'rmuscle_ros {__version__}')
     path = [word for word in words if not word.startswith('-')]
-    _add_commands(parser, COMMANDS, path)
+    _add_commands(parser, COMMANDS, path, ros='--ros' in words)
     return parser
 
 
@@ -117,6 +131,7 @@ def _add_commands(
     parser: argparse.ArgumentParser,
     table: Mapping[str, Command | Group] | Mapping[str, Command],
     path: Sequence[str],
+    ros: bool,
 ) -> None:
     choices = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
     for name, entry in table.items():
@@ -126,16 +141,18 @@ def _add_commands(
         if not path or path[0] != name:
             continue
         if isinstance(entry, Command):
-            _fill(child, entry)
+            _fill(child, entry, ros)
         elif entry.default and not (path[1:] and path[1] in entry.commands):
-            _fill(child, entry.default)
+            _fill(child, entry.default, ros)
         else:
             child.description = entry.help
-            _add_commands(child, entry.commands, path[1:])
+            _add_commands(child, entry.commands, path[1:], ros)
 
 
-def _fill(parser: argparse.ArgumentParser, command: Command) -> None:
+def _fill(parser: argparse.ArgumentParser, command: Command, ros: bool) -> None:
     """Import the command's module and let it add its options."""
+    if ros and command.ros_module:
+        command = replace(command, module=command.ros_module, needs_ros=True)
     if command.needs_ros:
         # Looked up here, not above: --help of the other commands must not need it.
         from rmuscle_ros.ros.overlay import ensure_ros

@@ -75,31 +75,85 @@ class CacheConfig:
         True, 'Reuse reference states; false runs every call densely.', live=True
     )
     rho_p: float = option(
-        0.4,
-        'Context Cache: share of visual rows recomputed in prefill (1 = all).',
+        0.2,
+        'Context Cache: share of visual rows recomputed in prefill (1 = all); with the guard the '
+        'least share.',
         minimum=0.0,
         maximum=1.0,
         live=True,
     )
+    guard: bool = option(
+        True,
+        'Estimate the action error before anything is copied and recompute as many rows as the '
+        'error budget asks for; false always recomputes rho_p.',
+        live=True,
+    )
+    error_budget: float = option(
+        0.02,
+        'Guard: action error (mean over the chunk, normalised units) that nine of ten calls are '
+        'estimated to stay below.',
+        minimum=0.0,
+        live=True,
+    )
+    references: int = option(
+        4,
+        'Expanded entries that serve a call together: each visual row takes the one it is nearest '
+        'to.',
+        minimum=1,
+        maximum=64,
+    )
     rho_n: float = option(
-        0.5,
+        0.0,
         'Action Cache: share of FFN neurons computed between anchors, rounded up to sixteenths '
-        '(1 = all).',
-        minimum=0.0625,
+        '(1 = all, 0 = these denoise steps are skipped).',
+        minimum=0.0,
         maximum=1.0,
         live=True,
     )
-    group_len: int = option(
-        5,
-        'Denoise steps per group: one dense anchor and the steps that share its mask.',
-        minimum=1,
+    anchors: tuple[int, ...] = option(
+        (0, 2, 5, 8),
+        'Denoise steps that are computed densely; the first is 0. The steps between them are the '
+        "Action Cache's.",
+    )
+    unselected: str = option(
+        'extrapolate',
+        'What is not computed between anchors: hold = it keeps its value, extrapolate = it goes '
+        'on changing as between the last two anchors, reference = it changes as it did in the '
+        'reference (with noise shared).',
+        choices=('hold', 'extrapolate', 'reference'),
+    )
+    mask_source: str = option(
+        'both',
+        "Whose activity chooses the neurons: the reference's, the call's own at the anchor, or "
+        'both.',
+        choices=('reference', 'anchor', 'both'),
+    )
+    score: str = option(
+        'delta',
+        'Neuron score of the masks: contribution = sum |h|, delta = sum |h - h_anchor|.',
+        choices=('contribution', 'delta'),
+    )
+    without_reference: str = option(
+        'anchors',
+        'Denoise steps between anchors in a call that no reference serves, where the Action Cache '
+        'takes nothing of a reference: anchors = as in cached calls, dense = all computed.',
+        choices=('anchors', 'dense'),
+    )
+    noise: str = option(
+        'fresh',
+        "Noise of a cached call: fresh, or shared = the reference's own (another policy: each "
+        'reference is then one fixed draw).',
+        choices=('fresh', 'shared'),
     )
     similarity_threshold: float = option(
-        0.8,
+        0.7,
         'Similarity fence: below this cosine of visual keys the rest of the episode is dense.',
         minimum=-1.0,
         maximum=1.0,
         live=True,
+    )
+    drift_fence: bool = option(
+        True, 'Run a call densely when a view drifted farther than the library itself does.'
     )
     drift_quantile: float = option(
         0.99,
@@ -128,11 +182,6 @@ class CacheConfig:
     window_mib: float = option(
         2048.0, 'Most memory for expanded entries, MiB; the farthest are skipped.', minimum=0.0
     )
-    score: str = option(
-        'contribution',
-        'Neuron score of the masks: contribution = sum |h|, delta = sum |h - h_anchor|.',
-        choices=('contribution', 'delta'),
-    )
 
 
 @dataclass(frozen=True)
@@ -149,11 +198,37 @@ class LibraryConfig:
 
 
 @dataclass(frozen=True)
+class ShadowConfig:
+    """Shadow mode: cached calls are rerun densely in idle time, and the two compared."""
+
+    every: int = option(
+        5,
+        'Every how many cached calls one is rerun densely in idle time; 0: never.',
+        minimum=0,
+        live=True,
+    )
+    window: int = option(
+        20,
+        'Shadows over which the median action error is taken that may warn.',
+        minimum=2,
+        maximum=256,
+    )
+    warn_error: float = option(
+        0.1,
+        'Warn when the median action error (mean |cached - dense| over the chunk, normalised '
+        'units) exceeds this.',
+        minimum=0.0,
+        live=True,
+    )
+
+
+@dataclass(frozen=True)
 class PolicyConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
     library: LibraryConfig = field(default_factory=LibraryConfig)
+    shadow: ShadowConfig = field(default_factory=ShadowConfig)
 
 
 def fields_of(config: Any, prefix: str = '') -> Iterator[tuple[str, dataclasses.Field, Any]]:
@@ -166,10 +241,20 @@ def fields_of(config: Any, prefix: str = '') -> Iterator[tuple[str, dataclasses.
             yield f'{prefix}{item.name}', item, value
 
 
+# What ``Policy.tune`` may change: its keyword -> the option's dotted key.
+LIVE_OPTIONS = {
+    key.removeprefix('cache.').removeprefix('library.').replace('.', '_'): key
+    for key, item, _ in fields_of(PolicyConfig())
+    if item.metadata['live']
+}
+
+
 def check_value(key: str, item: dataclasses.Field, value: Any) -> Any:
     """Return ``value`` in the field's own type, or raise ConfigError naming ``key``."""
     default = item.default
     kind = type(default)
+    if isinstance(default, tuple):
+        return _checked_list(key, tuple(default), value)
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind is float and number:
         value = float(value)
@@ -184,6 +269,16 @@ def check_value(key: str, item: dataclasses.Field, value: Any) -> Any:
     if choices and value not in choices:
         raise ConfigError(f'{key}: found {value!r}, expected one of {", ".join(choices)}')
     return value
+
+
+def _checked_list(key: str, default: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+    """A list as a tuple of the default's element type (names for an empty default)."""
+    kind = type(default[0]) if default else str
+    right = isinstance(value, (list, tuple)) and all(type(item) is kind for item in value)
+    if not right or (kind is str and '' in value):
+        word = 'names' if kind is str else 'whole numbers'
+        raise ConfigError(f'{key}: found {value!r}, expected a list of {word}')
+    return tuple(value)
 
 
 def range_text(low: float | None, high: float | None) -> str:

@@ -7,6 +7,7 @@ from start to end.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections import Counter
@@ -16,24 +17,30 @@ from typing import Any
 import numpy as np
 import torch
 
+from rmuscle_ros.cache.guard import SHARES, CopyErrors
 from rmuscle_ros.cache.scores import effective_rho
-from rmuscle_ros.config import PolicyConfig, with_values
+from rmuscle_ros.cache.states import ExpandedState
+from rmuscle_ros.config import LIVE_OPTIONS, PolicyConfig, with_values
 from rmuscle_ros.engine.device import resolve_device, resolve_dtype, resolve_threads
-from rmuscle_ros.engine.eager import (
-    CachedPlan,
-    CallResult,
-    EagerEngine,
-    Observed,
-    Plan,
-    RecordPlan,
-)
-from rmuscle_ros.errors import ConfigError, PolicyError
-from rmuscle_ros.memory.entry import Entry, TaskKey
+from rmuscle_ros.engine.eager import EagerEngine, check_finite
+from rmuscle_ros.engine.plans import CallResult, Observed, Plan, RecordPlan
+from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.memory.calibration import Checkpoint
+from rmuscle_ros.memory.entry import Entry, Episode, TaskKey
 from rmuscle_ros.memory.library import Library
 from rmuscle_ros.memory.memory import Match, ReferenceMemory
 from rmuscle_ros.memory.recorder import EpisodeRecorder
+from rmuscle_ros.memory.shadow import Shadow
 from rmuscle_ros.models.processing import prepare
 from rmuscle_ros.models.registry import LoadedModel, load_model
+from rmuscle_ros.planning import (
+    Planned,
+    check_settings,
+    needs_step_states,
+    outcome,
+    plan_call,
+    why_action_off,
+)
 from rmuscle_ros.types import (
     CALL_CATEGORIES,
     ActionChunk,
@@ -47,14 +54,6 @@ from rmuscle_ros.types import (
     StageTimes,
 )
 
-LIVE_OPTIONS = {
-    'enabled': 'cache.enabled',
-    'rho_p': 'cache.rho_p',
-    'rho_n': 'cache.rho_n',
-    'similarity_threshold': 'cache.similarity_threshold',
-    'record': 'library.record',
-}
-
 
 class Policy:
     """A cached VLA policy. ``infer``, ``reset`` and ``end_episode``: one thread at a time."""
@@ -67,9 +66,9 @@ class Policy:
         self._tuning = threading.Lock()
         self._engine = EagerEngine(loaded.model, device, dtype, config.engine.denoise_steps)
         self._fingerprint = f'{loaded.fingerprint}-{str(dtype).removeprefix("torch.")}'
-        self._memory = ReferenceMemory(
-            config.cache, library, self._engine.expand, self._engine.first_site_input
-        )
+        check_settings(config.cache, config.engine.denoise_steps)
+        self._memory = ReferenceMemory(config.cache, library, self._expand, self._compare)
+        self._shadow = Shadow(self._engine.dense_actions, self._memory.rebuilder.submit)
         self.info = self._describe(loaded)
         self.trained = loaded.trained
         self._calls: Counter[str] = Counter(dict.fromkeys(CALL_CATEGORIES, 0))
@@ -92,7 +91,8 @@ class Policy:
         return cls(config, loaded, library)
 
     def infer(self, observation: Observation, *, noise: np.ndarray | None = None) -> ActionChunk:
-        """One call. noise: float32 [H, A] for tests and paired comparisons, else fresh.
+        """One call. noise: float32 [H, A] for tests and paired comparisons, else fresh; with
+        ``cache.noise`` shared a cached call takes its reference's instead.
 
         Raises ObservationError (nothing was computed; the episode goes on), PolicyError for
         actions that are not finite or, while the caches are enabled, RebuildError: go on densely
@@ -109,15 +109,22 @@ class Policy:
             observed = self._engine.observe(inputs)
             task = TaskKey(inputs.instruction, self._fingerprint, inputs.cameras)
             match = self._match(observed, task)
-            result = self._engine.run(observed, self._plan(match), noise)
-            self._check_actions(result)
-            reason, detail = self._outcome(match, result)
+            planned = plan_call(match, self._memory.config, self._engine.sampler.steps)
+            result = self._engine.run(observed, self._plan(match, planned), noise)
+            check_finite(result.actions, self.info.model)
+            reason, detail = match.reason, match.detail
+            if match.entry is not None and planned is not None:
+                reason, detail = outcome(match, planned, result)
+                self._memory.note_drift(reason is Reason.FALLBACK_DRIFT)
             total_ms = (time.perf_counter() - start) * 1e3
         times = StageTimes(
             observed.vision_ms, result.prefill_ms, result.denoise_ms, total_ms, gate_wait_ms
         )
         provenance = self._provenance(observation, match, result, reason, detail, times)
         self._record(observed, task, result, reason)
+        self._shadow.note(
+            provenance, inputs, result.noise, result.normalised, self._config.shadow.every
+        )
         self._calls[reason.category] += 1
         self._call += 1
         self._last = provenance
@@ -141,7 +148,7 @@ class Policy:
         )
         with self._memory.gate.call():
             observed = self._engine.observe(prepare(observation, self._engine.model))
-            self._check_actions(self._engine.run(observed))
+            check_finite(self._engine.run(observed).actions, self.info.model)
 
     def reset(self) -> None:
         """Begin a new episode; what was recorded of the old one is discarded."""
@@ -162,8 +169,51 @@ class Policy:
             self._memory.library.save(directory)
         return end
 
+    def refresh_library(self) -> int:
+        """Record episodes again that the Action Cache cannot use (other anchors or denoise steps);
+        returns how many. If there are any a new episode begins: the running one follows the old.
+
+        Their stored inputs and noise are replayed densely, one whole call per entry: not while
+        the robot waits. Files of ``library.directory`` are not touched.
+        """
+        library, cache, steps = (
+            self._memory.library,
+            self._config.cache,
+            self._engine.sampler.steps,
+        )
+        old = [
+            episode
+            for episode in library
+            if episode.task.fingerprint == self._fingerprint
+            and why_action_off(episode.entries[0], cache, steps)
+        ]
+        with self._memory.gate.call():
+            for episode in old:
+                library.replace(self._recorded_again(episode))
+        if old:
+            self.reset()
+        return len(old)
+
+    def _recorded_again(self, episode: Episode) -> Episode:
+        plan = RecordPlan(self._config.cache.anchors, self._config.cache.score)
+        entries = []
+        for entry in episode.entries:
+            observed = self._engine.observe(entry.inputs)
+            result = self._engine.run(observed, plan, entry.noise)
+            if result.recorded is None:
+                raise RuntimeError('a call under a RecordPlan recorded nothing')
+            entries.append(
+                dataclasses.replace(
+                    entry,
+                    masks=result.recorded.masks,
+                    actions=result.normalised,
+                    velocity=result.recorded.velocity,
+                )
+            )
+        return dataclasses.replace(episode, entries=tuple(entries))
+
     def tune(self, **changes: Any) -> None:
-        """Change live options (keys of LIVE_OPTIONS), from any thread.
+        """Change live options (keys of ``config.LIVE_OPTIONS``), from any thread.
 
         Raises ConfigError, or LibraryError for ``record`` with a directory that cannot be written;
         then nothing changed. ``record`` takes effect when the next episode begins, the others with
@@ -195,9 +245,11 @@ class Policy:
             window=memory.status(),
             latched=memory.latched,
             drift_limits=None if limits is None else tuple(map(float, limits)),
+            guard_slope=memory.guard_slope(),
             rebuild_error=memory.rebuilder.error,
             last=self._last,
             recording=self._recorder.active,
+            shadow=self._shadow.status(self._config.shadow),
         )
 
     def drain(self, timeout_s: float) -> bool:
@@ -208,49 +260,25 @@ class Policy:
         """Stop the rebuild thread. The policy cannot be used afterwards."""
         self._memory.close()
 
-    def _check_actions(self, result: CallResult) -> None:
-        if not np.isfinite(result.actions).all():
-            raise PolicyError(
-                f'{self.info.model}: found actions that are not finite, expected joint targets; '
-                'the weights or the normalisation of its checkpoint are damaged: copy or train it '
-                'again'
-            )
-
     def _match(self, observed: Observed, task: TaskKey) -> Match:
         if not self._memory.config.enabled:
             return Match(Reason.CACHE_DISABLED, 'cache.enabled is false')
         return self._memory.match(observed.key, task)
 
-    def _plan(self, match: Match) -> Plan:
-        cache = self._memory.config
-        if match.entry is None or match.state is None:
-            return RecordPlan(cache.group_len, cache.score) if self._recorder.active else None
-        masks = match.entry.masks if self._masks_fit(match.entry) else None
-        return CachedPlan(match.state, masks, cache.rho_p, cache.rho_n, match.drift_limits)
+    def _plan(self, match: Match, planned: Planned | None) -> Plan:
+        if match.entry is None and self._recorder.active:
+            return RecordPlan(self._memory.config.anchors, self._memory.config.score)
+        return planned.plan if planned else None
 
-    def _masks_fit(self, entry: Entry) -> bool:
-        masks = entry.masks
-        return (
-            masks.group_len == self._memory.config.group_len
-            and masks.steps == self._engine.sampler.steps
-        )
+    def _expand(self, entry: Entry, checkpoint: Checkpoint) -> ExpandedState:
+        noise = entry.noise if needs_step_states(self._config.cache) else None
+        return self._engine.expand(entry.inputs, checkpoint, noise)
 
-    def _outcome(self, match: Match, result: CallResult) -> tuple[Reason, str]:
-        """The call's final reason: the drift fence is known only once the prefill has begun."""
-        if match.entry is None:
-            return match.reason, match.detail
-        context = result.context
-        tripped = context is not None and context.tripped
-        self._memory.note_drift(tripped)
-        if tripped and context is not None:
-            return Reason.FALLBACK_DRIFT, f'drift is {context.drift:.2f} of the limit'
-        if not self._masks_fit(match.entry):
-            masks = match.entry.masks
-            return match.reason, (
-                f'Action Cache off: masks recorded with group_len {masks.group_len} and '
-                f'{masks.steps} steps; record the library again'
-            )
-        return match.reason, match.detail
+    def _compare(self, entry: Entry, match: Entry, checkpoint: Checkpoint) -> CopyErrors:
+        """For calibration: what copying the match's rows does to the entry's call."""
+        state = self._engine.expand(match.inputs, checkpoint)
+        shares = SHARES[1::2]
+        return self._engine.copy_errors(entry.inputs, entry.noise, state, shares, checkpoint)
 
     def _provenance(
         self,
@@ -262,7 +290,7 @@ class Policy:
         times: StageTimes,
     ) -> Provenance:
         cached = reason is Reason.CACHED
-        cache = self._memory.config
+        context = result.context
         return Provenance(
             call=self._call,
             episode=self._episode,
@@ -272,10 +300,11 @@ class Policy:
             times=times,
             observation_stamp_s=observation.stamp_s,
             similarity=match.similarity,
-            drift=result.context.drift if result.context else None,
+            drift=context.drift if context else None,
             reference_id=match.entry.id if cached and match.entry else None,
-            rho_p=cache.rho_p if cached else None,
-            rho_n=effective_rho(cache.rho_n) if cached and result.action_ffn else None,
+            rho_p=context.rho_p if context else None,
+            rho_n=effective_rho(result.action.rho_n) if result.action else None,
+            error_estimate=context.estimate if context else None,
         )
 
     def _record(
@@ -283,14 +312,20 @@ class Policy:
     ) -> None:
         if not self._recorder.active:
             return
-        if result.masks is None:
+        if result.recorded is None:
             self._recorder.spoil(
                 f'call {self._call} ran without recording ({reason.value}); set cache.enabled to '
                 'false while recording'
             )
             return
         self._recorder.add(
-            task, observed.inputs, observed.key, result.masks, result.noise, result.normalised
+            task,
+            observed.inputs,
+            observed.key,
+            result.recorded.masks,
+            result.noise,
+            result.normalised,
+            result.recorded.velocity,
         )
 
     def _adopt_library(self) -> None:

@@ -1,4 +1,4 @@
-"""Quantiles that admit when the sample is too small, and Wilson's interval. Pure Python."""
+"""Quantiles that admit when the sample is too small; intervals and a test of success rates."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ def largest(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
+def mean(values: Iterable[float | None]) -> float | None:
+    """The mean of the values that are not None; None when there is none."""
+    present = [value for value in values if value is not None]
+    return math.fsum(present) / len(present) if present else None
+
+
 def ratio(numerator: float | None, denominator: float | None) -> float | None:
     """``numerator / denominator``; None when either is missing or the denominator is 0."""
     if numerator is None or not denominator:
@@ -58,3 +64,51 @@ def wilson(k: int, n: int, z: float = 1.959964) -> tuple[float, float]:
     half = z * math.sqrt(share * (1.0 - share) / n + z * z / (4 * n * n)) / scale
     # Rounding must not leave 1e-17 where the interval touches 0 or 1.
     return (0.0 if k == 0 else centre - half), (1.0 if k == n else centre + half)
+
+
+def mcnemar(better: int, worse: int) -> float:
+    """McNemar's exact test of paired outcomes: the two-sided p-value (binomial, p = 1/2).
+
+    better, worse: pairs in which only the first, or only the second, succeeded. 1 when there is no
+    such pair. (McNemar 1947, Psychometrika 12; the exact form is a sign test.)
+    """
+    if better < 0 or worse < 0:
+        raise ValueError(f'mcnemar: found {better} and {worse}, expected counts of pairs')
+    n = better + worse
+    tail = sum(math.comb(n, k) for k in range(min(better, worse) + 1))
+    return min(1.0, 2 * tail / 2**n)
+
+
+def paired_difference(
+    both: int, first: int, second: int, neither: int, z: float = 1.959964
+) -> tuple[float, float]:
+    """Interval of the difference of two paired proportions, 95 % by default.
+
+    both, first, second, neither: pairs in which both, only the first, only the second or none
+    succeeded -> ``(low, high)`` of P(first) - P(second). Newcombe's method 10: Wilson's intervals
+    joined by the pairs' correlation (Newcombe 1998, Statistics in Medicine 17, 2635-2650).
+    """
+    n = both + first + second + neither
+    if min(both, first, second, neither) < 0 or n == 0:
+        raise ValueError(
+            f'paired_difference: found {both}, {first}, {second}, {neither}, expected counts of '
+            'pairs, at least one'
+        )
+    p, q = (both + first) / n, (both + second) / n
+    (p_low, p_high), (q_low, q_high) = wilson(both + first, n, z), wilson(both + second, n, z)
+    phi = _correlation(both, first, second, neither)
+
+    def reach(a: float, b: float) -> float:
+        return math.sqrt(max(0.0, a * a - 2 * phi * a * b + b * b))
+
+    return p - q - reach(p - p_low, q_high - q), p - q + reach(p_high - p, q - q_low)
+
+
+def _correlation(both: int, first: int, second: int, neither: int) -> float:
+    """The pairs' correlation as Newcombe corrects it: a positive one shrinks, at least to 0."""
+    n = both + first + second + neither
+    margins = (both + first) * (second + neither) * (both + second) * (first + neither)
+    if not margins:
+        return 0.0
+    excess = both * neither - first * second
+    return (max(excess - n / 2, 0.0) if excess > 0 else excess) / math.sqrt(margins)

@@ -38,6 +38,7 @@ class Reason(str, Enum):
     NOT_CALIBRATED = 'NOT_CALIBRATED'
     FALLBACK_SIMILARITY = 'FALLBACK_SIMILARITY'
     FALLBACK_DRIFT = 'FALLBACK_DRIFT'
+    OVER_BUDGET = 'OVER_BUDGET'
 
     @property
     def category(self) -> str:
@@ -53,6 +54,7 @@ _CATEGORY = {
     Reason.NOT_CALIBRATED: 'not_ready',
     Reason.FALLBACK_SIMILARITY: 'fallback',
     Reason.FALLBACK_DRIFT: 'fallback',
+    Reason.OVER_BUDGET: 'fallback',
 }
 CALL_CATEGORIES = ('dense', 'cached', 'fallback', 'not_ready', 'no_reference')
 
@@ -91,8 +93,11 @@ class Provenance:
     similarity: cosine of the visual key with the best slot of the window.
     drift: the worst view's mean drift from the reference, in units of its limit (1 = the fence).
     reference_id: ``<episode id>/<position>`` of the entry that served.
-    rho_p, rho_n: the fractions in force for this call; ``rho_n`` is None while the Action Cache
-        is off, ``detail`` then says why.
+    rho_p, rho_n: the fractions in force for this call. ``rho_n`` is 0 when the denoise steps
+        between anchors were skipped, and None when all were computed: where a reference served,
+        ``detail`` says why. Dense calls have one too where the Action Cache needs no reference.
+    error_estimate: the guard's estimate of the action error (normalised units) at the share it
+        chose, or at the largest one when that exceeds the budget.
     """
 
     call: int
@@ -107,6 +112,7 @@ class Provenance:
     reference_id: str | None = None
     rho_p: float | None = None
     rho_n: float | None = None
+    error_estimate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +164,7 @@ class WindowStatus:
     rebuilds: expansions since the policy was created, rebuild_ms_p50: median time of the last 256.
     misses: calls for which no slot above the fence was expanded.
     skipped_over_cap: entries left out because of ``cache.window_mib``.
+    jobs: other work of the rebuild thread that waits or runs: calibration, shadow reruns.
     """
 
     entries: int = 0
@@ -168,6 +175,56 @@ class WindowStatus:
     rebuild_ms_p50: float | None = None
     misses: int = 0
     skipped_over_cap: int = 0
+    jobs: int = 0
+
+
+@dataclass(frozen=True)
+class ShadowRecord:
+    """A cached call and its dense rerun with the same noise; normalised units.
+
+    error: mean over the chunk of |cached - dense|; largest: the maximum of the same.
+    """
+
+    call: int
+    reference_id: str | None
+    similarity: float | None
+    drift: float | None
+    error: float
+    largest: float
+
+
+@dataclass(frozen=True)
+class ShadowedReference:
+    """The errors of the calls that one reference episode served; p50 is None for a single one."""
+
+    episode_id: str
+    count: int
+    p50: float | None
+    max: float
+
+
+@dataclass(frozen=True)
+class ShadowStatus:
+    """What shadow mode found: errors of the last 256 shadows, normalised units.
+
+    runs: shadows since the policy was created. skipped: calls whose turn it was, but a later one
+        came before there was idle time.
+    recent_p50: the median of the last ``shadow.window`` shadows alone.
+    spread_p50: what two dense runs of one observation with different noise differ by, median.
+    references: per reference episode, its last ``shadow.window`` shadows; largest median first.
+    warning: what has gone stale and what to do; None while nothing has.
+    """
+
+    runs: int = 0
+    skipped: int = 0
+    p50: float | None = None
+    p99: float | None = None
+    max: float | None = None
+    recent_p50: float | None = None
+    spread_p50: float | None = None
+    last: ShadowRecord | None = None
+    references: tuple[ShadowedReference, ...] = ()
+    warning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -181,9 +238,11 @@ class PolicyStatus:
     window: WindowStatus
     latched: Reason | None = None
     drift_limits: tuple[float, ...] | None = None
+    guard_slope: float | None = None
     rebuild_error: str | None = None
     last: Provenance | None = None
     recording: bool = False
+    shadow: ShadowStatus = ShadowStatus()
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,39 @@
 """Whole calls on station frames: less work, more error; full budget, none."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
 
-from rmuscle_ros.engine.eager import CachedPlan, EagerEngine, RecordPlan
+from rmuscle_ros.cache.action import ActionPlan
+from rmuscle_ros.cache.states import ExpandedState, NeuronMasks
+from rmuscle_ros.engine.eager import EagerEngine
+from rmuscle_ros.engine.plans import CachedPlan, Observed, RecordPlan
 from rmuscle_ros.models.processing import prepare
 from rmuscle_ros.models.tiny_init import untrained
 from rmuscle_ros.sim.expert import Expert
 from rmuscle_ros.sim.station import AlohaStation
 from rmuscle_ros.types import Observation
 
+# Five renderings of two episodes and some 500 whole calls.
+pytestmark = pytest.mark.timeout(300)
+
 FRAMES = 32
 STEPS = 12
+# Seeds of the reference episodes; the first of them also leave neuron masks.
+REFERENCES = (20, 30, 40, 50)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A call and the same moment of other episodes, with the cube at other places."""
+
+    observed: Observed
+    states: tuple[ExpandedState, ...]
+    masks: NeuronMasks
+    noise: np.ndarray
+    dense: np.ndarray
 
 
 @pytest.fixture(scope='module')
@@ -43,42 +64,61 @@ def station_frames(engine, seed):
 
 
 @pytest.fixture(scope='module')
-def pairs(engine):
-    """(observed, reference state, masks, noise, dense actions) of each frame.
-
-    The reference of a frame is the same moment of an episode with another cube position.
-    """
+def frames(engine):
     made = []
-    frames, references = station_frames(engine, 10), station_frames(engine, 20)
-    for number, (frame, reference) in enumerate(zip(frames, references, strict=True)):
-        rng = np.random.default_rng(number)
-        noise, other = rng.normal(size=(2, 50, 14)).astype(np.float32)
-        recorded = engine.run(engine.observe(reference), RecordPlan(5, 'contribution'), other)
-        observed = engine.observe(frame)
+    references = [station_frames(engine, seed) for seed in REFERENCES]
+    columns = zip(station_frames(engine, 10), *references, strict=True)
+    for number, (inputs, *others) in enumerate(columns):
+        noise, other = np.random.default_rng(number).normal(size=(2, 50, 14)).astype(np.float32)
+        record = RecordPlan((0, 5), 'contribution')
+        masks = engine.run(engine.observe(others[0]), record, other).recorded.masks
+        observed = engine.observe(inputs)
+        states = tuple(map(engine.expand, others))
         dense = engine.run(observed, None, noise).normalised
-        made.append((observed, engine.expand(reference), recorded.masks, noise, dense))
+        made.append(Frame(observed, states, masks, noise, dense))
     assert len(made) == FRAMES
     return made
 
 
-def mean_error(engine, pairs, rho_p, rho_n):
+def mean_error(engine, frames, rho_p=1.0, references=1, action=lambda frame: None):
     """Mean absolute difference to dense over all frames, normalised units."""
     errors = []
-    for observed, state, masks, noise, dense in pairs:
-        plan = CachedPlan(state, masks if rho_n else None, rho_p, rho_n or 1.0)
-        errors.append(np.abs(engine.run(observed, plan, noise).normalised - dense).mean())
+    for frame in frames:
+        plan = CachedPlan(frame.states[:references], rho_p, action(frame))
+        actions = engine.run(frame.observed, plan, frame.noise).normalised
+        errors.append(np.abs(actions - frame.dense).mean())
     return float(np.mean(errors))
 
 
-def test_error_falls_as_rho_p_grows(engine, pairs):
-    errors = [mean_error(engine, pairs, rho_p, None) for rho_p in (0.0, 0.25, 0.5, 0.75, 1.0)]
+def test_error_falls_as_rho_p_grows(engine, frames):
+    errors = [mean_error(engine, frames, rho_p) for rho_p in (0.0, 0.3, 0.6, 1.0)]
     assert errors == sorted(errors, reverse=True)
     assert errors[0] > errors[-2] > 0
     assert errors[-1] == 0
 
 
-def test_error_falls_as_rho_n_grows(engine, pairs):
-    errors = [mean_error(engine, pairs, 1.0, k / 16) for k in (2, 5, 8, 12, 16)]
+def test_error_falls_with_the_number_of_references(engine, frames):
+    errors = [mean_error(engine, frames, 0.2, references) for references in (1, 2, 4)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.8 * errors[0]
+
+
+def test_error_falls_as_rho_n_grows(engine, frames):
+    def masked(rho_n):
+        return lambda frame: ActionPlan((0, 5), rho_n, masks=frame.masks)
+
+    errors = [mean_error(engine, frames, action=masked(k / 16)) for k in (2, 6, 11, 16)]
     assert errors == sorted(errors, reverse=True)
     assert errors[0] > 0
     assert errors[-1] < 1e-5
+
+
+@pytest.mark.parametrize('rho_n', [0.0, 0.5], ids=['skipped', 'masked'])
+def test_error_falls_with_more_anchors(engine, frames, rho_n):
+    def anchored(anchors):
+        return lambda frame: ActionPlan(anchors, rho_n, 'extrapolate', 'anchor', 'delta')
+
+    choices = ((0, 5), (0, 2, 5, 8), (0, 1, 2, 4, 6, 8))
+    errors = [mean_error(engine, frames, action=anchored(anchors)) for anchors in choices]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] > 0

@@ -25,12 +25,13 @@ LEVELS = (
     ('eval', 'bench', 'train'),
     ('rollout',),
     ('policy', 'sim'),
+    ('planning',),
     ('engine', 'memory'),
     ('cache',),
     ('models',),
     ('nn',),
     ('kernels',),
-    ('types', 'errors', 'config', 'statistics', 'machine'),
+    ('types', 'errors', 'config', 'presets', 'statistics', 'machine'),
 )
 LEVEL = {part: number for number, row in enumerate(LEVELS) for part in row}
 LEAVES = LEVELS[-1]
@@ -43,7 +44,7 @@ HOMES = {
     **dict.fromkeys(('builtin_interfaces', 'rcl_interfaces', 'rosgraph_msgs', 'std_srvs'), 'ros'),
     **dict.fromkeys(('rosidl_runtime_py', 'message_filters', 'tf2_ros'), 'ros'),
 }
-LIBRARY = ('policy', 'engine', 'memory', 'cache', 'models', 'nn', 'kernels', *LEAVES)
+LIBRARY = ('policy', 'planning', 'engine', 'memory', 'cache', 'models', 'nn', 'kernels', *LEAVES)
 
 
 def imported_names(tree: ast.AST, package: str) -> Iterator[str]:

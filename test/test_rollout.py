@@ -48,7 +48,7 @@ def policy(station):
 
 def test_executing_the_experts_rows_hands_the_cube_over(station, policy):
     chunks = []
-    found = roll_out(policy, station, SEED, on_chunk=chunks.append)
+    found = roll_out(policy, station, SEED, on_call=lambda *call: chunks.append(call[2]))
     assert found.success and found.lifted and found.max_reward == 4
     assert 130 < found.steps < 180
     assert found.calls == len(chunks) == -(-found.steps // 25)
@@ -64,6 +64,15 @@ def test_each_call_has_noise_of_its_own_that_the_seed_repeats(station, policy):
     assert all(map(np.array_equal, first, policy.noises[len(first) :]))
     assert not np.array_equal(first[0], first[1])
     assert first[0].shape == (50, 14) and first[0].dtype == np.float32
+
+
+def test_a_listener_is_given_what_the_call_was_given_and_its_chunk(station, policy):
+    calls = []
+    roll_out(policy, station, SEED, on_call=lambda *call: calls.append(call))
+    observations, noises, chunks = zip(*calls, strict=True)
+    assert all(map(np.array_equal, noises, policy.noises))
+    assert [observation.stamp_s for observation in observations] == policy.stamps
+    assert [chunk.stamp_s for chunk in chunks] == policy.stamps
 
 
 def test_an_episode_without_success_ends_after_twice_the_experts_time(station, policy):

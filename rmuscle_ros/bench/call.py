@@ -14,10 +14,13 @@ import torch
 
 from rmuscle_ros.bench.plain import plain_denoise, plain_prefill
 from rmuscle_ros.bench.timing import Timing, alternate
+from rmuscle_ros.cache.action import ActionPlan
 from rmuscle_ros.cache.scores import effective_rho
+from rmuscle_ros.cache.states import regular_anchors
 from rmuscle_ros.config import PolicyConfig, with_values
 from rmuscle_ros.engine.device import resolve_threads
-from rmuscle_ros.engine.eager import CachedPlan, EagerEngine, Observed, Plan, RecordPlan
+from rmuscle_ros.engine.eager import EagerEngine
+from rmuscle_ros.engine.plans import CachedPlan, Observed, Plan, RecordPlan
 from rmuscle_ros.errors import ConfigError
 from rmuscle_ros.machine import machine, versions
 from rmuscle_ros.models.registry import load_model
@@ -34,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument('--checkpoint', default='', help='checkpoint directory; default: seeded')
     parser.add_argument('--rho-p', type=float, default=0.4, help='visual rows recomputed (0..1)')
-    parser.add_argument('--rho-n', type=float, default=0.5, help='neurons computed (1/16..1)')
+    parser.add_argument('--rho-n', type=float, default=0.5, help='neurons computed (0..1)')
     parser.add_argument('--group-len', type=int, default=5, help='denoise steps per anchor')
     parser.add_argument('--steps', type=int, default=10, help='denoise steps')
     parser.add_argument('--repeats', type=int, default=30, help='counted rounds')
@@ -63,22 +66,25 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         {
             'cache.rho_p': args.rho_p,
             'cache.rho_n': args.rho_n,
-            'cache.group_len': args.group_len,
             'engine.denoise_steps': args.steps,
         },
     )
-    if args.repeats < 1:
-        raise ConfigError(f'--repeats: found {args.repeats}, expected at least 1')
+    if args.repeats < 1 or args.group_len < 1:
+        raise ConfigError(
+            f'found --repeats {args.repeats} and --group-len {args.group_len}, expected at least 1'
+        )
     loaded = load_model(args.checkpoint, args.seed)
     engine = EagerEngine(loaded.model, torch.device('cpu'), torch.float32, args.steps)
     reference, later = scene(engine, args.seed)
     shape = (engine.model.horizon, engine.model.action_width)
     noise = np.random.default_rng(args.seed).normal(size=shape).astype(np.float32)
     observed = engine.observe(later)
+    anchors = regular_anchors(args.group_len, args.steps)
     recorded = engine.run(
-        engine.observe(reference), RecordPlan(args.group_len, 'contribution'), noise
-    )
-    plan = CachedPlan(engine.expand(reference), recorded.masks, args.rho_p, args.rho_n)
+        engine.observe(reference), RecordPlan(anchors, 'contribution'), noise
+    ).recorded
+    action = ActionPlan(anchors, args.rho_n, masks=recorded.masks if recorded else None)
+    plan = CachedPlan((engine.expand(reference),), args.rho_p, action)
     timings = alternate(
         {
             'plain': lambda: _plain(engine, observed, noise),

@@ -1,158 +1,251 @@
-"""Closed-loop success and latency on the simulated station, in this process, paired by seed.
+"""Closed-loop trials on the simulated station, in this process, paired across modes.
 
-Every mode runs the same scenes with the same noise. Between calls the rebuild thread is given the
-time it needs, as an arm that moves would.
+Every mode runs the same scenes with the same noise. The modes take turns scene by scene, in an
+order that rotates, so that a slow minute of the machine hits all of them alike. Between calls the
+background work is given the time it needs; how long it took tells what an arm would have allowed.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime, timezone
+from typing import Any, Protocol
 
+import numpy as np
+import torch
 from tqdm import tqdm
 
-from rmuscle_ros.config import PolicyConfig, with_values
-from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.errors import ConfigError, RebuildError
+from rmuscle_ros.eval import comparison
+from rmuscle_ros.eval.modes import DENSE, EvalMode
+from rmuscle_ros.eval.oracle import DenseOracle
+from rmuscle_ros.eval.trials import Call, Scene, Trial
+from rmuscle_ros.eval.workbench import MOST_REFERENCE_TRIES, REFERENCE_SEED, Workbench
 from rmuscle_ros.machine import machine, versions
-from rmuscle_ros.policy import Policy
-from rmuscle_ros.rollout import Rollout, roll_out
+from rmuscle_ros.memory.library import Library
+from rmuscle_ros.rollout import EXECUTION_HORIZON, Actor, roll_out
 from rmuscle_ros.sim.station import AlohaStation
-from rmuscle_ros.statistics import median, quantile, wilson
-from rmuscle_ros.types import CALL_CATEGORIES, ActionChunk, Provenance
+from rmuscle_ros.sim.tasks import TASKS
+from rmuscle_ros.types import ActionChunk, Observation, PolicyInfo
 
-MODES: dict[str, dict[str, Any]] = {
-    'dense': {'enabled': False},
-    'rmuscle': {'enabled': True},
-}
-# Reference episodes come from scenes that no evaluation uses.
-REFERENCE_SEED = 500_000
-MOST_REFERENCE_TRIES = 4
 DRAIN_S = 60.0
+# Every n-th call of one mode is also answered densely with other noise.
+SPREAD_EVERY = 3
 
 
 @dataclass(frozen=True)
-class ModeResult:
-    """All episodes of one mode, in the order of the seeds, and all their calls."""
+class Request:
+    """What to compare. command: the words that repeat it. references: episodes to record.
 
-    rollouts: tuple[Rollout, ...]
-    calls: tuple[Provenance, ...]
+    ros: through the nodes, in real time; their noise cannot be paired.
+    """
+
+    checkpoint: str
+    task: str
+    seeds: Sequence[int]
+    modes: Sequence[EvalMode]
+    references: int
+    command: str = ''
+    ros: bool = False
+
+
+class Ran(Protocol):
+    """The policy and the references of a run, as its result needs them; a ``Workbench``, say."""
 
     @property
-    def successes(self) -> int:
-        return sum(rollout.success for rollout in self.rollouts)
+    def info(self) -> PolicyInfo: ...
+    @property
+    def trained(self) -> bool: ...
+    @property
+    def reference_seeds(self) -> Sequence[int]: ...
+    @property
+    def library(self) -> Library: ...
+
+    def settings(self, mode: EvalMode) -> dict[str, Any]: ...
 
 
-def compare(
-    checkpoint: str, task: str, seeds: Sequence[int], modes: Sequence[str], references: int
-) -> dict[str, Any]:
-    """Run every mode on every seed; everything needed to read the figures and to repeat them.
+class Finished(Protocol):
+    """What a run has measured so far; see ``ClosedLoop``."""
 
-    references: successful episodes recorded first, when a mode uses the caches.
+    @property
+    def scenes(self) -> Sequence[Scene]: ...
+    @property
+    def spread(self) -> Sequence[float]: ...
+
+
+def compare(request: Request, publish: Callable[[dict[str, Any]], None]) -> None:
+    """Run everything, then give the result to ``publish``; also when interrupted or on an error.
+
+    A run that ended early publishes the scenes that all modes have ended, if there are any, with
+    ``complete`` false; the exception goes on.
     """
-    values = {'model.checkpoint': checkpoint}
-    with closing(Policy.from_config(with_values(PolicyConfig(), values))) as policy:
-        with AlohaStation(policy.info.image_size[0], task) as station:
-            if any(MODES[mode]['enabled'] for mode in modes):
-                record_references(policy, station, references)
-            results = {mode: evaluate(policy, station, mode, seeds) for mode in modes}
-        return {
-            'schema': 1,
-            'task': task,
-            'seeds': [seeds[0], seeds[-1]],
-            'model': {'name': policy.info.model, 'fingerprint': policy.info.fingerprint},
-            'versions': versions(),
-            'machine': machine(),
-            'modes': {mode: _mode(result) for mode, result in results.items()},
-            'episodes': {mode: _episodes(result) for mode, result in results.items()},
+    started = datetime.now(timezone.utc)
+    with ExitStack() as stack:
+        bench = Workbench(request.checkpoint)
+        size = bench.info.image_size[0]
+        station = stack.enter_context(AlohaStation(size, request.task))
+        if any(mode.references for mode in request.modes):
+            check_apart(request)
+            bench.record(station, request.references)
+        actors = {
+            mode.name: stack.enter_context(closing(bench.actor(mode))) for mode in request.modes
         }
+        loop = ClosedLoop(station, actors, request.modes, DenseOracle(bench.engine()))
+        try:
+            loop.run(request.seeds)
+        finally:
+            if loop.scenes:
+                publish(result(request, bench, loop, started))
 
 
-def record_references(policy: Policy, station: AlohaStation, count: int) -> None:
-    """Fill the policy's library with ``count`` successful dense episodes."""
-    if count < 2:
+def check_apart(request: Request) -> None:
+    """Refuse scenes that are also recorded: a reference of its own scene would flatter."""
+    last = REFERENCE_SEED + MOST_REFERENCE_TRIES * request.references - 1
+    if request.seeds[-1] >= REFERENCE_SEED and request.seeds[0] <= last:
         raise ConfigError(
-            f'references: found {count}, expected at least 2: the drift fence compares episodes'
+            f'--seed: found scenes {request.seeds[0]} to {request.seeds[-1]}, expected none of '
+            f'{REFERENCE_SEED} to {last}, which references are recorded on'
         )
-    policy.tune(enabled=False, record=True)
-    bar = tqdm(total=count, desc='references', unit='episode')
-    for seed in range(REFERENCE_SEED, REFERENCE_SEED + MOST_REFERENCE_TRIES * count):
-        rollout = roll_out(policy, station, seed)
-        bar.update(policy.end_episode(rollout.success).admitted)
-        if policy.status().library_episodes == count:
-            break
-    else:
-        raise ConfigError(
-            f'found {policy.status().library_episodes} successes in '
-            f'{MOST_REFERENCE_TRIES * count} episodes of {station.task.name}, expected {count}: '
-            'this policy does not do the task; give a trained --checkpoint or --modes dense'
+
+
+class ClosedLoop:
+    """Runs modes in turn. ``scenes`` and ``spread`` hold what is finished, also when interrupted.
+
+    spread: distances between dense answers that differ in nothing but their noise, in the unit of
+    ``Call.error``.
+    """
+
+    def __init__(
+        self,
+        station: AlohaStation,
+        actors: Mapping[str, Actor],
+        modes: Sequence[EvalMode],
+        oracle: DenseOracle,
+    ) -> None:
+        self.scenes: list[Scene] = []
+        self.spread: list[float] = []
+        self._station, self._actors, self._oracle = station, actors, oracle
+        self._modes = {mode.name: mode for mode in modes}
+        self._spread_mode = DENSE if DENSE in self._modes else modes[0].name
+        self._spread_calls = 0
+
+    def run(self, seeds: Sequence[int]) -> None:
+        """Every mode on every scene; a scene counts once all modes have ended it."""
+        for actor in self._actors.values():
+            drain(actor)
+        with tqdm(total=len(seeds) * len(self._modes), unit='episode') as bar:
+            for number, seed in enumerate(seeds):
+                scene = {}
+                for name in rotated(list(self._modes), number):
+                    bar.set_description(f'scene {seed} {name:13}')
+                    scene[name] = self.trial(self._modes[name], seed)
+                    bar.update()
+                self.scenes.append(scene)
+
+    def trial(self, mode: EvalMode, seed: int) -> Trial:
+        """One mode on one scene. What it shows of the spread is added to ``spread``."""
+        actor = self._actors[mode.name]
+        calls: list[Call] = []
+
+        def on_call(observation: Observation, noise: np.ndarray, chunk: ActionChunk) -> None:
+            rebuild_ms = drain(actor)
+            dense = mode.name == DENSE
+            error = None if dense else self._oracle.error(observation, noise, chunk)
+            if mode.name == self._spread_mode:
+                stream = np.random.SeedSequence(seed, spawn_key=(len(calls),))
+                self._measure_spread(observation, noise, stream)
+            calls.append(_call(chunk, error, rebuild_ms if mode.rebuilds else None))
+
+        rollout = roll_out(actor, self._station, seed, on_call=on_call)
+        actor.end_episode(rollout.success)
+        drain(actor)
+        return Trial(rollout, tuple(calls))
+
+    def _measure_spread(
+        self, observation: Observation, noise: np.ndarray, stream: np.random.SeedSequence
+    ) -> None:
+        if self._spread_calls % SPREAD_EVERY == 0:
+            other = np.random.default_rng(stream).standard_normal(noise.shape, np.float32)
+            self.spread.append(self._oracle.spread(observation, noise, other))
+        self._spread_calls += 1
+
+
+def rotated(names: Sequence[str], number: int) -> list[str]:
+    """The order in which scene ``number`` runs the modes."""
+    start = number % len(names)
+    return [*names[start:], *names[:start]]
+
+
+def budget_ms(chunk: ActionChunk) -> float:
+    """How long an arm moves between the end of this call and the beginning of the next one."""
+    return EXECUTION_HORIZON * chunk.period_s * 1e3 - chunk.provenance.times.total_ms
+
+
+def _call(chunk: ActionChunk, error: float | None, rebuild_ms: float | None) -> Call:
+    missed = rebuild_ms is not None and rebuild_ms > budget_ms(chunk)
+    return Call(chunk.provenance, error, rebuild_ms, missed)
+
+
+def drain(actor: Actor) -> float:
+    """Wait for the actor's background work; how long it took, in milliseconds."""
+    start = time.perf_counter()
+    if not actor.drain(DRAIN_S):
+        raise RebuildError(
+            f'the background work after a call has not ended in {DRAIN_S:g} s; use fewer '
+            'cache.candidates or a shorter cache.lookahead'
         )
-    bar.close()
-    policy.tune(record=False)
+    return (time.perf_counter() - start) * 1e3
 
 
-def evaluate(policy: Policy, station: AlohaStation, mode: str, seeds: Sequence[int]) -> ModeResult:
-    """One mode on every seed."""
-    policy.tune(**MODES[mode])
-    calls: list[Provenance] = []
-
-    def on_chunk(chunk: ActionChunk) -> None:
-        calls.append(chunk.provenance)
-        policy.drain(DRAIN_S)
-
-    rollouts = []
-    for seed in tqdm(seeds, desc=mode, unit='episode'):
-        rollouts.append(roll_out(policy, station, seed, on_chunk=on_chunk))
-        policy.end_episode(rollouts[-1].success)
-        policy.drain(DRAIN_S)
-    return ModeResult(tuple(rollouts), tuple(calls))
-
-
-def _episodes(result: ModeResult) -> list[dict[str, Any]]:
-    return [
-        {'seed': r.seed, 'success': r.success, 'max_reward': r.max_reward, 'steps': r.steps}
-        for r in result.rollouts
-    ]
-
-
-def _mode(result: ModeResult) -> dict[str, Any]:
-    n = len(result.rollouts)
-
-    def stage(name: str, of: Callable[[list[float]], float | None]) -> float | None:
-        return of([getattr(call.times, f'{name}_ms') for call in result.calls])
-
+def result(request: Request, bench: Ran, loop: Finished, started: datetime) -> dict[str, Any]:
+    """Everything needed to read the figures and to repeat them."""
+    modes = request.modes
+    figures = comparison.summarise(loop.scenes, [mode.name for mode in modes])
+    for mode in modes:
+        about = {'description': mode.description, 'method': mode.method or None}
+        figures[mode.name] = about | figures[mode.name] | {'settings': bench.settings(mode)}
+    finished = request.seeds[: len(loop.scenes)]
     return {
-        'success': [result.successes, n],
-        'success_interval': list(wilson(result.successes, n)),
-        'lifted': [sum(rollout.lifted for rollout in result.rollouts), n],
-        'calls': {
-            category: sum(call.reason.category == category for call in result.calls)
-            for category in CALL_CATEGORIES
-        },
-        'latency_ms': {
-            'p50': stage('total', median),
-            'p99': stage('total', lambda values: quantile(values, 0.99)),
-            **{name: stage(name, median) for name in ('vision', 'prefill', 'denoise')},
-        },
+        **header(request, bench, started, finished),
+        'spread': comparison.spread(loop.spread),
+        'modes': figures,
+        'episodes': {mode.name: comparison.episodes(loop.scenes, mode.name) for mode in modes},
     }
 
 
-def table(result: Mapping[str, Any]) -> str:
-    """The result for a terminal."""
-    lines = [
-        f'{result["task"]}, scenes {result["seeds"][0]} to {result["seeds"][1]}, '
-        f'{result["model"]["name"]}',
-        '',
-        f'{"mode":12}{"success":>10}{"95 % interval":>18}{"lifted":>10}{"cached calls":>14}'
-        f'{"call p50":>11}',
-    ]
-    for name, mode in result['modes'].items():
-        low, high = mode['success_interval']
-        p50 = mode['latency_ms']['p50']
-        calls = f'{mode["calls"]["cached"]} of {sum(mode["calls"].values())}'
-        success, lifted = ('{} of {}'.format(*mode[key]) for key in ('success', 'lifted'))
-        interval = f'{low:.0%} to {high:.0%}'
-        latency = 'no data' if p50 is None else f'{p50:.1f} ms'
-        lines.append(f'{name:12}{success:>10}{interval:>18}{lifted:>10}{calls:>14}{latency:>11}')
-    return '\n'.join(lines)
+def header(
+    request: Request, bench: Ran, started: datetime, finished: Sequence[int]
+) -> dict[str, Any]:
+    """What ran, on what: the part of a result that does not depend on its figures."""
+    info = bench.info
+    return {
+        'schema': comparison.SCHEMA,
+        'complete': len(finished) == len(request.seeds),
+        'command': request.command,
+        'started': started.isoformat(timespec='seconds'),
+        'wall_s': round((datetime.now(timezone.utc) - started).total_seconds(), 1),
+        'task': request.task,
+        'instruction': TASKS[request.task].instruction,
+        'seeds': [finished[0], finished[-1]],
+        'references': {'seeds': list(bench.reference_seeds), 'entries': bench.library.entries},
+        'model': {
+            'name': info.model,
+            'parameters': info.parameters,
+            'trained': bench.trained,
+            'fingerprint': info.fingerprint,
+        },
+        'execution': {
+            'ros': request.ros,
+            'horizon': EXECUTION_HORIZON,
+            'period_s': info.period_s,
+            'threads': torch.get_num_threads(),
+            'device': info.device,
+            'dtype': info.dtype,
+            'engine': info.engine,
+        },
+        'versions': versions(),
+        'machine': machine(),
+    }

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from rmuscle_ros.eval import words
+from rmuscle_ros.eval import svg, words
 from rmuscle_ros.eval.records import Frame
 
 # The space between a number and its unit, where a line must not break.
@@ -75,6 +75,15 @@ def bullets(items: Iterable[str]) -> Raw:
 def figure(svg: str, caption: str = '') -> Raw:
     note = f'<figcaption>{text(caption)}</figcaption>' if caption else ''
     return Raw(f'<figure>{svg}{note}</figure>')
+
+
+def legend(entries: Sequence[tuple[str, str, str]]) -> Raw:
+    """Colour placeholder, glyph and words of each mark."""
+    items = ''.join(
+        f'<span><b style="color: {svg.css(colour)}">{glyph}</b> {text(label)}</span>'
+        for colour, glyph, label in entries
+    )
+    return Raw(f'<p class="legend">{items}</p>')
 
 
 def film_strip(frames: Sequence[Frame], columns: int = 8) -> Raw:

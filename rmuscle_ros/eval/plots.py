@@ -109,13 +109,14 @@ class Scales:
 def scales(episodes: Sequence[EpisodeRecord], settings: Mapping[str, Any]) -> Scales:
     """Ranges that hold every call and both fences; no drift axis when no call has a drift."""
     calls = [call for episode in episodes for call in episode.calls]
-    fence, limit = settings.get('similarity_threshold'), DRIFT_FENCE
+    fence = settings.get('similarity_threshold')
+    limit = DRIFT_FENCE if settings.get('drift_fence', True) else None
     similar = [call.similarity for call in calls if call.similarity is not None]
     drifts = [call.drift for call in calls if call.drift is not None]
     low = min([*similar, 0.9 if fence is None else fence])
     return Scales(
         similarity=(low - 0.12 * (1.0 - low) - 0.02, 1.0 + 0.08 * (1.0 - low)),
-        drift=(0.0, 1.15 * max([*drifts, limit])) if drifts else None,
+        drift=(0.0, 1.15 * max([*drifts, limit or 0.0])) if drifts else None,
         similarity_fence=fence,
         drift_fence=limit,
     )

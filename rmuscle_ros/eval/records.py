@@ -26,6 +26,7 @@ class CallRecord:
     observation_stamp_s: stamp of the observation the chunk answers, seconds on its own clock.
     observation_age_ms: how old that observation was when the call began.
     mode, reason: the enums, or their values as plain strings (``'cached'``, ``'CACHED'``).
+    error_estimate: the guard's estimate of the action error, normalised units.
     skipped_rows: rows already in the past when the chunk was published.
     gate_wait_ms: wait for the rebuild thread to yield, part of ``total_ms``.
     """
@@ -46,6 +47,7 @@ class CallRecord:
     reference_id: str | None = None
     rho_p: float | None = None
     rho_n: float | None = None
+    error_estimate: float | None = None
     observation_stamp_s: float | None = None
     observation_age_ms: float | None = None
     joint_names: tuple[str, ...] = ()
@@ -173,9 +175,10 @@ class RunRecord:
     """A whole run, in the order in which it happened.
 
     versions, machine: from ``rmuscle_ros.machine``.
-    settings: what was in force, by short name. The page explains ``rho_p``, ``rho_n``,
-        ``group_len``, ``similarity_threshold`` and ``drift_limits`` (per camera; None: not
-        calibrated) and draws the fences; further keys are listed as they are.
+    settings: what was in force, by short name. The page explains ``guard``, ``error_budget``,
+        ``rho_p``, ``rho_n``, ``anchors``, ``similarity_threshold``, ``drift_fence`` and
+        ``drift_limits`` (per camera; None: not calibrated) and draws the fences; further keys are
+        listed as they are.
     window: the window and its rebuild thread at the end of the run.
     incidents: what went wrong in words: rejected trajectories, diagnostics errors, timeouts.
     started: date and time as text; None leaves it off the page.

@@ -33,7 +33,7 @@ def page(run: RunRecord, summary: Mapping[str, Any]) -> str:
         'tiles': _tiles(summary),
         'speed': sections.speed(run, summary),
         'success': sections.success(summary),
-        'calls': sections.calls(run),
+        'calls': sections.calls(run, summary),
         'episodes': sections.episodes(run),
         'motion': sections.motion(run),
         'cameras': sections.cameras(run),
@@ -92,7 +92,8 @@ def _tiles(summary: Mapping[str, Any]) -> str:
         ),
         'Calls cached': (
             words.percent(summary['cached_share_after_first']),
-            'of those after the first of each cached episode',
+            'of those after the first of each cached episode; '
+            f'{words.percent(summary["recomputed"]["mean"])} of the image rows recomputed',
         ),
         'Success, cached': (
             words.k_of_n(summary['success'][CACHED]),

@@ -14,7 +14,7 @@ from rmuscle_ros.eval.summary import latency_calls
 from rmuscle_ros.statistics import largest, ratio, wilson
 
 MAX_EPISODES = 12
-GLYPHS = {'o': '●', 's': '■', 'X': '✖', 'D': '◆', 'P': '✚', 'v': '▼', '^': '▲'}
+GLYPHS = {'o': '●', 's': '■', 'X': '✖', 'D': '◆', 'P': '✚', 'v': '▼', '^': '▲', '*': '★'}
 KIND_WORDS = {
     'reference': 'reference (dense, recorded)',
     'cached': 'cached',
@@ -50,6 +50,7 @@ def speed(run: RunRecord, summary: Mapping[str, Any]) -> str:
         'Dense calls are those of the comparison episodes; reference episodes are left out, '
         'because recording costs time. The first call of an episode may follow idle time and be '
         'slower; it is kept.',
+        f'Cached calls compute {steps}.' if (steps := words.steps(run.settings)) else '',
         *words.missing_p99(summary),
         kind='note',
     )
@@ -61,17 +62,8 @@ def _latency_figure(run: RunRecord) -> str:
     calls = {kind: latency_calls(run, kind) for kind in (DENSE, CACHED)}
     if not any(calls.values()):
         return markup.paragraph('No call to compare.', kind='none')
-    legend = _legend([(svg.DENSE, '●', 'dense call'), (svg.CACHED, '●', 'cached call')])
+    legend = markup.legend([(svg.DENSE, '●', 'dense call'), (svg.CACHED, '●', 'cached call')])
     return legend + markup.figure(plots.latency(calls), 'One dot per call; the bar is the median.')
-
-
-def _legend(entries: list[tuple[str, str, str]]) -> str:
-    """Colour placeholder, glyph and words of each mark."""
-    items = ''.join(
-        f'<span><b style="color: {svg.css(colour)}">{glyph}</b> {text(label)}</span>'
-        for colour, glyph, label in entries
-    )
-    return f'<p class="legend">{items}</p>'
 
 
 def success(summary: Mapping[str, Any]) -> str:
@@ -107,7 +99,8 @@ def _success_notes(summary: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def calls(run: RunRecord) -> str:
+def calls(run: RunRecord, summary: Mapping[str, Any]) -> str:
+    """Why calls ran as they did, and how much of the image rows cached ones recomputed."""
     counts = {
         kind: Counter(call.reason for e in run.of_kind(kind) for call in e.calls) for kind in KINDS
     }
@@ -121,7 +114,20 @@ def calls(run: RunRecord) -> str:
     if not rows:
         return markup.paragraph('No call was recorded.', kind='none')
     header = ('', 'why a call ran as it did', 'reference', 'cached', 'dense')
-    return markup.table(header, rows, numbers_from=2)
+    return markup.table(header, rows, numbers_from=2) + _recomputed(summary)
+
+
+def _recomputed(summary: Mapping[str, Any]) -> str:
+    recomputed = summary['recomputed']
+    if recomputed['mean'] is None:
+        return ''
+    shares = ', '.join(f'{share} in {n}' for share, n in recomputed['calls'].items())
+    return markup.paragraph(
+        f'Cached calls recomputed {words.percent(recomputed["mean"])} of the image rows on '
+        f'average and copied the rest; the share is {words.rows(summary)}. Calls by share: '
+        f'{shares}.',
+        kind='note',
+    )
 
 
 def episodes(run: RunRecord) -> str:
@@ -175,7 +181,7 @@ def motion(run: RunRecord) -> str:
         )
         picture = markup.figure(plots.joints(found.joints, kind, names), caption)
         parts.append(f'<div><h3>{text(_episode_title(found))}</h3>{picture}</div>')
-    legend = _legend(
+    legend = markup.legend(
         [
             (svg.CACHED, '━', 'commanded, cached'),
             (svg.DENSE, '━', 'commanded, dense'),

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rmuscle_ros.cache.guard import CopyErrors
 from rmuscle_ros.config import CacheConfig
 from rmuscle_ros.engine.eager import EagerEngine
 from rmuscle_ros.errors import ConfigError
@@ -103,15 +104,7 @@ def measure(
         reference.append(recorder.frames(seed + number))
     episodes = [_episode(str(number), frames) for number, frames in enumerate(reference)]
     config = CacheConfig()
-    calibration = calibrate(
-        episodes, engine.first_site_input, lambda: None, config.similarity_threshold
-    )
-    if calibration is None:
-        raise ConfigError(
-            'found no two reference episodes that resemble each other above the similarity fence; '
-            'use more references'
-        )
-    limits = calibration.limits(config.drift_quantile, config.drift_slack)
+    limits = _limits(episodes, reference, config)
     compare = _Comparison(episodes, reference, limits, np.random.default_rng(seed))
     for number in range(tests):
         progress(f'test episode {number + 1}/{tests}')
@@ -127,6 +120,31 @@ def measure(
         dict(zip(engine.model.cameras, map(float, limits), strict=True)),
         config.similarity_threshold,
     )
+
+
+def _limits(
+    episodes: Sequence[Episode], reference: Sequence[Sequence[Frame]], config: CacheConfig
+) -> np.ndarray:
+    """The drift fence of the reference episodes, float32 [views]."""
+    rows = {
+        entry.id: frame.rows
+        for episode, frames in zip(episodes, reference, strict=True)
+        for entry, frame in zip(episode.entries, frames, strict=True)
+    }
+
+    def compare(entry: Entry, match: Entry, _checkpoint: Callable[[], None]) -> CopyErrors:
+        return CopyErrors(token_drift(rows[entry.id], rows[match.id]), {})
+
+    *_, calibration = (
+        None,
+        *calibrate(episodes, compare, lambda: None, config.similarity_threshold, {}),
+    )
+    if calibration is None:
+        raise ConfigError(
+            'found no two reference episodes that resemble each other above the similarity fence; '
+            'use more references'
+        )
+    return calibration.limits(config.drift_quantile, config.drift_slack)
 
 
 class _Recorder:
@@ -204,7 +222,7 @@ def _episode(name: str, frames: Sequence[Frame]) -> Episode:
     """Frames as an Episode; masks and actions play no part in retrieval and calibration."""
     none = np.empty(0, np.float32)
     entries = tuple(
-        Entry(name, frame.call, frame.inputs, frame.key, None, none, none)  # type: ignore[arg-type]
+        Entry(name, frame.call, frame.inputs, frame.key, None, none, none, none)  # type: ignore[arg-type]
         for frame in frames
     )
     task = TaskKey(frames[0].inputs.instruction, 'separation', frames[0].inputs.cameras)

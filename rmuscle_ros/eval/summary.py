@@ -13,8 +13,8 @@ from rmuscle_ros.errors import RecordError
 from rmuscle_ros.eval import words
 from rmuscle_ros.eval.motion import BoundarySteps, Step, boundary_steps
 from rmuscle_ros.eval.records import CACHED, DENSE, KINDS, CallRecord, EpisodeRecord, RunRecord
-from rmuscle_ros.statistics import largest, median, quantile, ratio
-from rmuscle_ros.types import CALL_CATEGORIES, Mode
+from rmuscle_ros.statistics import largest, mean, median, quantile, ratio
+from rmuscle_ros.types import CALL_CATEGORIES, Mode, Reason
 
 SCHEMA = 1
 
@@ -48,6 +48,7 @@ def summarise(run: RunRecord) -> dict[str, Any]:
         'cached_share_after_first': _cached_share_after_first(run),
         'success': {kind: successes(run.of_kind(kind)) for kind in KINDS},
         'similarity': _similarity(run),
+        'recomputed': _recomputed(run),
         'window': None if run.window is None else asdict(run.window),
         'incidents': list(run.incidents),
     }
@@ -113,6 +114,21 @@ def _similarity(run: RunRecord) -> dict[str, float | None]:
     """Similarity of all calls of the cached episodes that were matched, fallbacks included."""
     values = [call.similarity for episode in run.of_kind(CACHED) for call in episode.calls]
     return {'p5': quantile(values, 0.05), 'p50': median(values)}
+
+
+def _recomputed(run: RunRecord) -> dict[str, Any]:
+    """Share of visual rows that cached calls recomputed: the mean, and calls by share.
+
+    over_budget: calls of the cached episodes that the guard ran densely.
+    """
+    shares = [call.rho_p for call in latency_calls(run, CACHED) if call.rho_p is not None]
+    reasons = [call.reason for episode in run.of_kind(CACHED) for call in episode.calls]
+    counts = Counter(sorted(shares))
+    return {
+        'mean': mean(shares),
+        'calls': {f'{share:g}': count for share, count in counts.items()},
+        'over_budget': reasons.count(Reason.OVER_BUDGET),
+    }
 
 
 def _episode(episode: EpisodeRecord) -> dict[str, Any]:
@@ -207,4 +223,20 @@ def _call_lines(summary: Mapping[str, Any]) -> list[str]:
             for category, text in words.CATEGORY_WORDS.items()
         ),
         f'Cached among the calls after the first of each cached episode: {share}',
+        *_computed_lines(summary),
+    ]
+
+
+def _computed_lines(summary: Mapping[str, Any]) -> list[str]:
+    """What cached calls still computed; nothing when none ran."""
+    recomputed = summary['recomputed']
+    if recomputed['mean'] is None:
+        return []
+    shares = ', '.join(f'{share}: {n}' for share, n in recomputed['calls'].items())
+    steps = words.steps(summary['settings'])
+    return [
+        f'Image rows that cached calls recompute: {words.percent(recomputed["mean"])} on average',
+        f'  {words.rows(summary)}',
+        f'  calls by share: {shares}',
+        *([f'Cached calls: {steps}'] if steps else []),
     ]

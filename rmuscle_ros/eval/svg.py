@@ -49,6 +49,7 @@ REASON_MARKS = {
     Reason.NOT_CALIBRATED: (WAITING, 'P'),
     Reason.FALLBACK_SIMILARITY: (FALLBACK, 'v'),
     Reason.FALLBACK_DRIFT: (DRIFT, '^'),
+    Reason.OVER_BUDGET: (DRIFT, '*'),
 }
 
 _STYLE: dict[Any, Any] = {
@@ -89,8 +90,11 @@ def new_figure(width_px: int, height_px: int) -> Figure:
     return Figure(figsize=(width_px / 72, height_px / 72), layout='constrained')
 
 
-def to_svg(figure: Figure, label: str) -> str:
-    """The figure as ``<svg>`` element; ``label`` is what a screen reader says."""
+def to_svg(figure: Figure, label: str, least_px: int = 0) -> str:
+    """The figure as ``<svg>`` element; ``label`` is what a screen reader says.
+
+    It shrinks with the page, but not below ``least_px``.
+    """
     buffer = io.StringIO()
     figure.savefig(buffer, format='svg', metadata={'Date': None, 'Creator': None})
     text = buffer.getvalue()
@@ -105,7 +109,8 @@ def to_svg(figure: Figure, label: str) -> str:
     text = text.replace(f'width="{width}pt"', 'width="100%"', 1)
     text = text.replace(f'height="{height}pt" ', '', 1)
     opening = f'<svg role="img" aria-label="{html.escape(label)}"'
-    return text.replace('<svg', f'{opening} style="max-width: {float(width):.0f}px"', 1)
+    size = f'max-width: {float(width):.0f}px' + (f'; min-width: {least_px}px' if least_px else '')
+    return text.replace('<svg', f'{opening} style="{size}"', 1)
 
 
 def _unique_ids(text: str) -> str:

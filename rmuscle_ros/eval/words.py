@@ -14,7 +14,7 @@ UNTRAINED = 'The weights are untrained: success is not expected, only the speed 
 CATEGORY_WORDS = {
     'cached': 'cached',
     'dense': 'dense: caches switched off',
-    'fallback': 'dense: a fence tripped',
+    'fallback': 'dense: a fence tripped, or the guard found no share',
     'not_ready': 'dense: the reference was not ready yet',
     'no_reference': 'dense: no reference for this task',
 }
@@ -24,9 +24,10 @@ REASON_WORDS = {
     Reason.CACHE_DISABLED: 'the caches were switched off',
     Reason.NO_REFERENCE: 'the library holds no episode of this task',
     Reason.REFERENCE_NOT_READY: 'the matching entry was not expanded in memory yet',
-    Reason.NOT_CALIBRATED: 'the drift fence has no limit yet',
+    Reason.NOT_CALIBRATED: 'drift fence and guard are not calibrated yet',
     Reason.FALLBACK_SIMILARITY: 'the view resembled no reference; dense until the episode ends',
     Reason.FALLBACK_DRIFT: 'a view had drifted too far from the reference',
+    Reason.OVER_BUDGET: 'too large an error was estimated for every share of rows',
 }
 
 GLOSSARY = {
@@ -34,8 +35,11 @@ GLOSSARY = {
     'dense, cached': 'a call computed in full, or one that reuses states of a recorded episode.',
     'reference': 'a recorded dense episode; each of its calls is an entry that can be reused.',
     'ρp (rho_p)': 'Context Cache: share of image rows recomputed in prefill; the rest are copied.',
-    'ρn (rho_n)': 'Action Cache: share of feed-forward neurons computed between two anchors.',
-    'anchor': 'a denoising step computed in full; the steps after it in its group reuse it.',
+    'guard': 'estimates, before anything is copied, how far the actions will be from dense ones, '
+    'and takes the smallest ρp that keeps this within the error budget; dense where none does.',
+    'ρn (rho_n)': 'Action Cache: share of feed-forward neurons computed between two anchors; 0: '
+    'the steps between them are skipped.',
+    'anchor': 'a denoising step computed in full; the steps after it reuse it.',
     'similarity': 'cosine between what the cameras show now and the best matching reference.',
     'drift': 'how far the worst view has moved from the reference, as a part of its limit.',
     'reward': 'how far the task got, judged by the simulated task itself, from 0 to 4.',
@@ -107,6 +111,25 @@ def what_ran(summary: Mapping[str, Any]) -> str:
     text = f'{kinds.count("cached")} cached and {count(kinds.count("dense"), "dense episode")}'
     recorded = kinds.count('reference')
     return text + (f', after {count(recorded, "recorded reference episode")}' if recorded else '')
+
+
+def rows(summary: Mapping[str, Any]) -> str:
+    """How the share of image rows that cached calls recompute was chosen, of a run's summary."""
+    settings, over = summary['settings'], summary['recomputed']['over_budget']
+    if not settings.get('guard'):
+        return 'a fixed share, without the guard'
+    text = f'chosen by the guard, error budget {settings["error_budget"]:g}'
+    return text + (f'; {count(over, "call")} over it ran densely' if over else '')
+
+
+def steps(settings: Mapping[str, Any]) -> str:
+    """``denoising steps 0, 2, 5, 8 of 10 in full, the others skipped``; "" where not known."""
+    anchors, rho_n = settings.get('anchors'), settings.get('rho_n')
+    if anchors is None or rho_n is None:
+        return ''
+    between = f'{percent(rho_n)} of the neurons in the others' if rho_n else 'the others skipped'
+    total = f' of {settings["denoise_steps"]}' if 'denoise_steps' in settings else ''
+    return f'denoising steps {", ".join(map(str, anchors))}{total} in full, {between}'
 
 
 def missing_p99(summary: Mapping[str, Any]) -> list[str]:

@@ -1,80 +1,105 @@
-"""Calibration of the drift fence on the library itself, leave-one-episode-out.
+"""Calibration of the drift fence and the guard on the library itself, leave-one-episode-out.
 
 How far do the rows of each view of one normal episode lie from the best match in the other normal
-episodes? A call with a view that lies farther than nearly all of those is not a repetition. The
-views have limits of their own: what is normal for a wrist camera may be a covered high camera.
+episodes, and what would copying them do to the actions? A call with a view that lies farther than
+nearly all of those is not a repetition (the fence; the views have limits of their own: what is
+normal for a wrist camera may be a covered high camera). The action error per drift left to copy is
+the slope of the guard.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from rmuscle_ros.kernels.token_drift import token_drift, view_drift
+from rmuscle_ros.cache.guard import CopyErrors
+from rmuscle_ros.kernels.token_drift import view_drift
 from rmuscle_ros.memory.entry import Entry, Episode
 from rmuscle_ros.memory.retrieval import KeyIndex
-from rmuscle_ros.types import ModelInputs
 
-MAX_PAIRS = 64
+MAX_PAIRS = 48
+# With fewer pairs nothing is said, unless the library has no more.
+FEWEST_PAIRS = 8
+# The guard's estimate is what nine of ten pairs stayed below.
+SLOPE_QUANTILE = 0.9
 
-FirstSiteInput = Callable[[ModelInputs, Callable[[], None]], Tensor]
+Checkpoint = Callable[[], None]
+# compare(entry, match, checkpoint): what copying the match's rows does to the entry's call.
+Compare = Callable[[Entry, Entry, Checkpoint], CopyErrors]
 
 
 @dataclass(frozen=True)
-class DriftCalibration:
-    """drift: mean drift of each view for pairs of matching entries, float32 [P, views]."""
+class Pair:
+    """drift: mean of each view's rows, float32 [views]; slopes: action error per residual."""
 
     drift: np.ndarray
+    slopes: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Pairs of matching entries, by the id of the entry that plays the call."""
+
+    pairs: Mapping[str, Pair]
 
     def limits(self, quantile: float, slack: float) -> np.ndarray:
         """The drift of each view above which a call runs densely, float32 [views]."""
-        return (np.quantile(self.drift, quantile, axis=0) * slack).astype(np.float32)
+        drift = np.stack([pair.drift for pair in self.pairs.values()])
+        return (np.quantile(drift, quantile, axis=0) * slack).astype(np.float32)
+
+    @property
+    def slope(self) -> float | None:
+        """The guard's slope; None when no pair drifted at all, so that nothing can be said."""
+        slopes = [slope for pair in self.pairs.values() for slope in pair.slopes]
+        return float(np.quantile(slopes, SLOPE_QUANTILE)) if slopes else None
 
 
 def calibrate(
     episodes: Sequence[Episode],
-    first_site_input: FirstSiteInput,
-    checkpoint: Callable[[], None],
+    compare: Compare,
+    checkpoint: Checkpoint,
     similarity_threshold: float,
-) -> DriftCalibration | None:
-    """Measure pairs of episodes of one task; None when there are none.
+    known: MutableMapping[str, Pair],
+) -> Iterator[Calibration]:
+    """Ever better calibrations of one task; none when no pair can be found.
 
     Pairs below ``similarity_threshold`` do not count: the similarity fence would stop them.
-    first_site_input(inputs, checkpoint) -> [V, D]. At most ``MAX_PAIRS`` pairs, evenly spread.
+    known: pairs measured before, by entry; they are not measured again, and new ones are added.
     """
     if len(episodes) < 2:
-        return None
+        return
     checkpoint()
-    states: dict[str, Tensor] = {}
+    pairs: dict[str, Pair] = {}
+    for entry, match, similarity in matching_pairs(episodes, MAX_PAIRS):
+        if similarity < similarity_threshold:
+            continue
+        if entry.id not in known:
+            known[entry.id] = _measured(compare(entry, match, checkpoint), entry)
+        pairs[entry.id] = known[entry.id]
+        if len(pairs) >= FEWEST_PAIRS:
+            yield Calibration(dict(pairs))
+    if 0 < len(pairs) < FEWEST_PAIRS:
+        yield Calibration(pairs)
 
-    def state(entry: Entry) -> Tensor:
-        if entry.id not in states:
-            states[entry.id] = first_site_input(entry.inputs, checkpoint)
-        return states[entry.id]
 
-    drift = [
-        view_drift(token_drift(state(entry), state(match)), len(entry.inputs.cameras))
-        for entry, match, similarity in matching_pairs(episodes, MAX_PAIRS)
-        if similarity >= similarity_threshold
-    ]
-    return DriftCalibration(torch.stack(drift).cpu().numpy()) if drift else None
+def _measured(copied: CopyErrors, entry: Entry) -> Pair:
+    drift = view_drift(copied.row_drift, len(entry.inputs.cameras))
+    return Pair(drift.cpu().numpy(), tuple(copied.slopes()))
 
 
 def matching_pairs(episodes: Sequence[Episode], most: int) -> Iterator[tuple[Entry, Entry, float]]:
-    """At most ``most`` entries, evenly spread, each with the most similar of any other episode and
-    their similarity.
+    """At most ``most`` entries, each with the most similar of any other episode and their
+    similarity, in an order that covers all episodes early.
 
     Lazy: a large library must not be searched in one piece while a call waits.
     """
     index = KeyIndex(episodes)
     by_id = {episode.id: episode for episode in episodes}
     entries = [entry for episode in episodes for entry in episode.entries]
-    for entry in entries[:: math.ceil(len(entries) / most)]:
+    for number in np.random.default_rng(0).permutation(len(entries))[:most]:
+        entry = entries[number]
         others = [
             (float(values.max()), other_id, int(values.argmax()))
             for other_id, values in index.similarities(entry.key).items()

@@ -27,7 +27,8 @@ class Entry:
     """One call of a reference episode.
 
     key: float32 [K], L2-normalised visual key; masks: neuron rank levels;
-    noise, actions: float32 [H, A], normalised units, for replay and other methods.
+    noise, actions: float32 [H, A], normalised units, for replay and other methods;
+    velocity: float16 [steps, H, A], the network's output in every denoise step.
     """
 
     episode_id: str
@@ -37,6 +38,7 @@ class Entry:
     masks: NeuronMasks
     noise: np.ndarray
     actions: np.ndarray
+    velocity: np.ndarray
 
     @property
     def id(self) -> str:

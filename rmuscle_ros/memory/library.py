@@ -19,18 +19,24 @@ from safetensors.numpy import save_file
 
 from rmuscle_ros.cache.states import NeuronMasks
 from rmuscle_ros.errors import LibraryError
+from rmuscle_ros.memory.calibration import Pair
 from rmuscle_ros.memory.entry import Entry, Episode, TaskKey
 from rmuscle_ros.types import ModelInputs, Site
 
-FORMAT = 1
+FORMAT = 2
 SUFFIX = '.episode.safetensors'
+TENSORS = ('images', 'state', 'key', 'levels', 'noise', 'actions', 'velocity')
 
 
 class Library:
-    """All reference episodes, by id, in the order they came."""
+    """All reference episodes, by id, in the order they came.
+
+    pairs: what calibration measured on them, by entry; in memory only.
+    """
 
     def __init__(self) -> None:
         self._episodes: dict[str, Episode] = {}
+        self.pairs: dict[str, Pair] = {}
 
     def __iter__(self) -> Iterator[Episode]:
         return iter(tuple(self._episodes.values()))
@@ -58,6 +64,12 @@ class Library:
                     f'episode {episode.id}: found keys {found}, expected {expected} as in '
                     f'{other.id} of the same task; move its file away'
                 )
+        self._episodes[episode.id] = episode
+
+    def replace(self, episode: Episode) -> None:
+        """Put ``episode`` in the place of the one with its id; LibraryError when there is none."""
+        if episode.id not in self._episodes:
+            raise LibraryError(f'episode {episode.id} is not in the library; add it')
         self._episodes[episode.id] = episode
 
     def save(self, directory: Path) -> int:
@@ -114,6 +126,7 @@ def write_episode(episode: Episode, path: Path) -> None:
         'levels': np.stack([entry.masks.pack() for entry in entries]),
         'noise': np.stack([entry.noise for entry in entries]),
         'actions': np.stack([entry.actions for entry in entries]),
+        'velocity': np.stack([entry.velocity for entry in entries]),
     }
     header = {
         'format': FORMAT,
@@ -124,8 +137,9 @@ def write_episode(episode: Episode, path: Path) -> None:
         'cameras': episode.task.cameras,
         'neurons': masks.levels.shape[-1],
         'sites': masks.sites,
-        'group_len': masks.group_len,
+        'anchors': masks.anchors,
         'steps': masks.steps,
+        'score': masks.score,
         'digest': _digest(tensors),
     }
     partial = path.with_name(f'.{path.name}.partial')
@@ -178,17 +192,16 @@ def _episode(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Episode:
             masks=NeuronMasks(
                 NeuronMasks.unpack(levels, header['neurons']),
                 sites,
-                header['group_len'],
+                tuple(header['anchors']),
                 header['steps'],
+                header['score'],
             ),
             noise=noise,
             actions=actions,
+            velocity=velocity,
         )
-        for position, (images, state, key, levels, noise, actions) in enumerate(
-            zip(
-                *(tensors[k] for k in ('images', 'state', 'key', 'levels', 'noise', 'actions')),
-                strict=True,
-            )
+        for position, (images, state, key, levels, noise, actions, velocity) in enumerate(
+            zip(*(tensors[name] for name in TENSORS), strict=True)
         )
     )
     return Episode(header['id'], task, header['success'], entries)
@@ -203,7 +216,7 @@ def _check(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
             f'found images {images.dtype} {list(images.shape)}, expected uint8 [N, {views}, S, S, '
             '3]'
         )
-    for key in ('state', 'key', 'noise', 'actions'):
+    for key in ('state', 'key', 'noise', 'actions', 'velocity'):
         if not np.isfinite(tensors[key]).all():
             raise ValueError(f'found values in {key} that are not finite')
 

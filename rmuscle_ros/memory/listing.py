@@ -50,7 +50,7 @@ def describe(episode: Episode) -> dict[str, Any]:
         'instruction': episode.task.instruction,
         'fingerprint': episode.task.fingerprint,
         'cameras': list(episode.task.cameras),
-        'group_len': first.masks.group_len,
+        'anchors': list(first.masks.anchors),
         'denoise_steps': first.masks.steps,
         'bytes': sum(e.inputs.images.nbytes + e.masks.pack().nbytes for e in episode.entries),
     }

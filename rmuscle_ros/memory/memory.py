@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rmuscle_ros.cache.states import PrefixState
+from rmuscle_ros.cache.guard import Guard
+from rmuscle_ros.cache.states import ExpandedState
 from rmuscle_ros.config import CacheConfig
-from rmuscle_ros.memory.calibration import DriftCalibration, FirstSiteInput, calibrate
+from rmuscle_ros.memory.calibration import Calibration, Compare, calibrate
 from rmuscle_ros.memory.entry import Entry, Episode, TaskKey
 from rmuscle_ros.memory.gate import Gate
 from rmuscle_ros.memory.library import Library
@@ -26,14 +27,19 @@ CALIBRATION_SIMILARITY = 0.8
 
 @dataclass(frozen=True)
 class Match:
-    """The outcome of one call's search. ``entry`` and ``state`` are set only for CACHED."""
+    """The outcome of one call's search.
+
+    entry, states: set only for CACHED; the best entry, and the expanded states that serve
+        together, the entry's first. drift_limits, guard: None where they are switched off.
+    """
 
     reason: Reason
     detail: str
     similarity: float | None = None
     entry: Entry | None = None
-    state: PrefixState | None = None
+    states: tuple[ExpandedState, ...] = ()
     drift_limits: np.ndarray | None = None
+    guard: Guard | None = None
 
 
 class ReferenceMemory:
@@ -47,19 +53,19 @@ class ReferenceMemory:
         config: CacheConfig,
         library: Library,
         expand: Expand,
-        first_site_input: FirstSiteInput,
+        compare: Compare,
     ) -> None:
         self.config = config
         self.library = library
         self.gate = Gate()
         self.rebuilder = Rebuilder(expand, self.gate, config.window_mib * MIB)
         self.latched: Reason | None = None
-        self._first_site_input = first_site_input
+        self._compare = compare
         self._windows: dict[TaskKey, Window] = {}
         self._task: TaskKey | None = None
         self._episodes: list[Episode] = []
         self._index: KeyIndex | None = None
-        self._calibrations: dict[TaskKey, DriftCalibration] = {}
+        self._calibrations: dict[TaskKey, Calibration] = {}
         self._trips = 0
         self._misses = 0
 
@@ -70,6 +76,7 @@ class ReferenceMemory:
         """
         self.latched, self._trips = None, 0
         self._windows.clear()
+        task = task or self._task
         if task is not None:
             self._use(task)
         likely = self._episodes[-self.config.candidates :]
@@ -112,26 +119,39 @@ class ReferenceMemory:
         return f'{text}; the library has {count}: {", ".join(others)}' if count else text
 
     def _serve(self, slots: list[Slot]) -> Match:
-        """The best ready slot above the fence, or why there is none."""
-        best = slots[0].similarity
-        limits = self.drift_limits()
-        if limits is None and self.config.rho_p < 1:
-            return Match(
-                Reason.NOT_CALIBRATED,
-                'the drift fence needs two reference episodes of the task'
-                if len(self._episodes) < 2
-                else 'the drift fence is being calibrated, or no two reference episodes resemble '
-                'each other above the similarity fence',
-                best,
-            )
+        """The best ready slots above the fence, or why there is none."""
+        best, config = slots[0].similarity, self.config
+        limits = self.drift_limits() if config.drift_fence else None
+        guard = self._guard() if config.guard else None
+        missing = (config.drift_fence and limits is None) or (config.guard and guard is None)
+        if missing and config.rho_p < 1:
+            return Match(Reason.NOT_CALIBRATED, self._why_not_calibrated(), best)
+        ready: list[tuple[Slot, ExpandedState]] = []
         for slot in slots:
-            if slot.similarity < self.config.similarity_threshold:
-                break
             state = self.rebuilder.get(slot.entry)
+            if slot.similarity < config.similarity_threshold or len(ready) == config.references:
+                break
             if state is not None:
-                return Match(Reason.CACHED, '', slot.similarity, slot.entry, state, limits)
-        self._misses += 1
-        return Match(Reason.REFERENCE_NOT_READY, 'no slot above the fence is expanded', best)
+                ready.append((slot, state))
+        if not ready:
+            self._misses += 1
+            return Match(Reason.REFERENCE_NOT_READY, 'no slot above the fence is expanded', best)
+        slot = ready[0][0]
+        states = tuple(state for _, state in ready)
+        return Match(Reason.CACHED, '', slot.similarity, slot.entry, states, limits, guard)
+
+    def _guard(self) -> Guard | None:
+        """The guard; None while not calibrated."""
+        slope = self.guard_slope()
+        return None if slope is None else Guard(slope, self.config.error_budget)
+
+    def _why_not_calibrated(self) -> str:
+        if len(self._episodes) < 2:
+            return 'the drift fence and the guard need two reference episodes of the task'
+        return (
+            'the drift fence and the guard are being calibrated, or no two reference episodes '
+            'resemble each other above the similarity fence'
+        )
 
     def note_drift(self, tripped: bool) -> None:
         """Tell whether the cached call that just ended exceeded the drift fence."""
@@ -155,20 +175,19 @@ class ReferenceMemory:
         self.calibrate(episode.task)
 
     def calibrate(self, task: TaskKey) -> None:
-        """Calibrate the drift fence of ``task`` in the rebuild thread."""
-        episodes = self.library.of_task(task)
+        """Calibrate the fences of ``task`` in the rebuild thread, on the library as it is then."""
 
         def job(checkpoint: Callable[[], None]) -> None:
-            calibration = calibrate(
-                episodes,
-                self._first_site_input,
+            for calibration in calibrate(
+                self.library.of_task(task),
+                self._compare,
                 checkpoint,
                 max(CALIBRATION_SIMILARITY, self.config.similarity_threshold),
-            )
-            if calibration is not None:
+                self.library.pairs,
+            ):
                 self._calibrations[task] = calibration
 
-        self.rebuilder.submit(job)
+        self.rebuilder.submit(job, 'calibrating the fences')
 
     def drift_limits(self) -> np.ndarray | None:
         """The drift fence, float32 [views]; None while not calibrated."""
@@ -177,6 +196,10 @@ class ReferenceMemory:
             return None
         return calibration.limits(config.drift_quantile, config.drift_slack)
 
+    def guard_slope(self) -> float | None:
+        """Action error per residual drift of the task in use; None while not calibrated."""
+        return None if self._calibration is None else self._calibration.slope
+
     def status(self) -> WindowStatus:
         return self.rebuilder.status(self._misses)
 
@@ -184,7 +207,7 @@ class ReferenceMemory:
         self.rebuilder.close()
 
     @property
-    def _calibration(self) -> DriftCalibration | None:
+    def _calibration(self) -> Calibration | None:
         return None if self._task is None else self._calibrations.get(self._task)
 
     def _new_window(self) -> Window:

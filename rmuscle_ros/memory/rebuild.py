@@ -12,14 +12,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from rmuscle_ros.cache.states import PrefixState
+from rmuscle_ros.cache.states import ExpandedState
 from rmuscle_ros.errors import RebuildError
 from rmuscle_ros.memory.entry import Entry
 from rmuscle_ros.memory.gate import Gate, GateClosedError
-from rmuscle_ros.types import ModelInputs, WindowStatus
+from rmuscle_ros.types import WindowStatus
 
 Checkpoint = Callable[[], None]
-Expand = Callable[[ModelInputs, Checkpoint], PrefixState]
+Expand = Callable[[Entry, Checkpoint], ExpandedState]
 Job = Callable[[Checkpoint], None]
 
 _STOP_TIMEOUT_S = 10.0
@@ -37,8 +37,9 @@ class Rebuilder:
         self._condition = threading.Condition()
         self._asked: list[Entry] = []
         self._wanted: list[Entry] = []
-        self._ready: dict[str, PrefixState] = {}
-        self._jobs: deque[Job] = deque()
+        self._ready: dict[str, ExpandedState] = {}
+        self._jobs: deque[tuple[Job, str]] = deque()
+        self._in_job = False
         self._entry_bytes: int | None = None
         self._busy = False
         self._closed = False
@@ -69,13 +70,17 @@ class Rebuilder:
             return self._asked
         return self._asked[: int(self._cap_bytes // self._entry_bytes)]
 
-    def submit(self, job: Job) -> None:
-        """Run ``job`` in the rebuild thread, after the expansions that are wanted now."""
+    def submit(self, job: Job, doing: str) -> None:
+        """Run ``job`` in the rebuild thread, after the expansions that are wanted now.
+
+        Entries that become wanted meanwhile are expanded first, inside the job's checkpoints.
+        doing: what it does, for the message of an exception that it raises.
+        """
         with self._condition:
-            self._jobs.append(job)
+            self._jobs.append((job, doing))
             self._condition.notify_all()
 
-    def get(self, entry: Entry) -> PrefixState | None:
+    def get(self, entry: Entry) -> ExpandedState | None:
         """The entry's expanded state, or None while it is pending."""
         with self._condition:
             return self._ready.get(entry.id)
@@ -122,6 +127,7 @@ class Rebuilder:
                 rebuild_ms_p50=statistics.median(times) if times else None,
                 misses=misses,
                 skipped_over_cap=len(self._asked) - len(self._wanted),
+                jobs=len(self._jobs) + self._in_job,
             )
 
     def close(self) -> None:
@@ -162,14 +168,36 @@ class Rebuilder:
             if self._closed:
                 return False
             self._busy = True
-            entry = self._next_entry()
-            job = self._jobs.popleft() if entry is None else None
-            self._doing = f'expanding {entry.id}' if entry else 'calibrating the drift fence'
-        if entry is not None:
-            self._expand_entry(entry)
-        elif job is not None:
-            job(self._gate.checkpoint)
+        if not self._expand_next() and self._jobs:
+            self._run_job()
         self._gate.leave()
+        return True
+
+    def _run_job(self) -> None:
+        """Do the oldest job; entries wanted meanwhile come first, at its checkpoints."""
+        with self._condition:
+            job, doing = self._jobs.popleft()
+            self._in_job = True
+
+        def checkpoint() -> None:
+            while self._expand_next():
+                pass
+            self._doing = doing
+            self._gate.checkpoint()
+
+        checkpoint()
+        job(checkpoint)
+        self._in_job = False
+
+    def _expand_next(self) -> bool:
+        """Expand the most urgent entry that is pending; False when none is."""
+        with self._condition:
+            entry = self._next_entry()
+        if entry is None:
+            return False
+        self._doing = f'expanding {entry.id}'
+        self._gate.checkpoint()
+        self._expand_entry(entry)
         return True
 
     def _expand_entry(self, entry: Entry) -> None:
@@ -186,7 +214,7 @@ class Rebuilder:
             resumed = time.perf_counter()
 
         try:
-            state = self._expand(entry.inputs, checkpoint)
+            state = self._expand(entry, checkpoint)
         except _NotWantedError:
             return
         spent_ms += (time.perf_counter() - resumed) * 1e3

@@ -35,13 +35,14 @@ class EpisodeRecorder:
         masks: NeuronMasks,
         noise: np.ndarray,
         actions: np.ndarray,
+        velocity: np.ndarray,
     ) -> None:
         """Keep one densely executed call; arguments as in Entry."""
         if self._task not in (None, task):
             self.spoil('cameras or instruction changed within the episode')
         self._task = task
         position = len(self._entries)
-        self._entries.append(Entry('', position, inputs, key, masks, noise, actions))
+        self._entries.append(Entry('', position, inputs, key, masks, noise, actions, velocity))
 
     def finish(self, success: bool, admit: str) -> tuple[Episode | None, EpisodeEnd]:
         """The episode if the rule ``admit`` (success | all) lets it in, and what was decided."""

@@ -40,6 +40,19 @@ class Prefix:
     text: Tensor
 
 
+@dataclass(frozen=True)
+class RowReuse:
+    """Which prefix rows a prefill computes; the others take their K/V from an earlier call.
+
+    rows: int64 [S] to compute, ascending. earlier: what the earlier prefill of a prefix with as
+    many rows returned. The computed rows attend to the K/V of all rows; of the others nothing is
+    computed in any layer, so the ``ffn`` sees [1, S, D].
+    """
+
+    rows: Tensor
+    earlier: Any
+
+
 class VlaModel(nn.Module, ABC):
     """A VLA with a dense vision tower, a prefix and a flow-matching action head."""
 
@@ -63,8 +76,11 @@ class VlaModel(nn.Module, ABC):
         """Tower output, instruction and state of one call -> its prefix rows."""
 
     @abstractmethod
-    def prefill(self, prefix: Prefix, ffn: Ffn) -> Any:
-        """Prefix rows -> what the action head reads (K/V per layer)."""
+    def prefill(self, prefix: Prefix, ffn: Ffn, reuse: RowReuse | None = None) -> Any:
+        """Prefix rows -> what the action head reads (K/V per layer).
+
+        Raises ConfigError for a ``reuse`` that does not fit the prefix.
+        """
 
     @abstractmethod
     def step_conditions(self, times: Tensor) -> Any:

@@ -9,7 +9,7 @@ expert with adaRMS that attends to the prefix K/V of its own layer index. Flow m
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rmuscle_ros.errors import ObservationError
-from rmuscle_ros.models.base import Ffn, Prefix, VlaModel
+from rmuscle_ros.errors import ConfigError, ObservationError
+from rmuscle_ros.models.base import Ffn, Prefix, RowReuse, VlaModel
 from rmuscle_ros.nn.attention import KeyValueProjection, MultiQueryAttention
 from rmuscle_ros.nn.mlp import GatedMlp, Mlp
 from rmuscle_ros.nn.norm import AdaRmsNorm, RmsNorm, gated_residual
@@ -82,6 +82,10 @@ class StepConditions:
     final: Tensor
 
 
+# join(layer, k, v): the keys and values of all rows, given those of the computed ones.
+Join = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
 class PrefixLayer(nn.Module):
     """One Gemma layer of the prefix."""
 
@@ -94,10 +98,11 @@ class PrefixLayer(nn.Module):
         self.mlp = GatedMlp(config.width, config.hidden)
 
     def forward(
-        self, x: Tensor, rope: Tensor, mask: Tensor | None, ffn: Ffn
+        self, x: Tensor, rope: Tensor, mask: Tensor | None, ffn: Ffn, join: Join
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """x [B, T, D] -> (x after the layer, k, v)."""
+        """x [B, S, D] -> (x after the layer, k, v); k and v of all T rows, as ``join`` gives."""
         q, k, v = self.attention.project(self.input_norm(x), rope)
+        k, v = join(self.site.layer, k, v)
         x = x + self.attention.attend(q, k, v, mask)
         return x + ffn(self.site, self.post_attention_norm(x)), k, v
 
@@ -235,20 +240,28 @@ class TinyVla(VlaModel):
         normalised = (state - self.state_mean) / self.state_std
         return self.state_proj(normalised.to(self.state_proj.weight.dtype))
 
-    def prefill(self, prefix: Prefix, ffn: Ffn) -> PrefixCache:
-        return self.prefill_rows(prefix.x, None, ffn)
+    def prefill(self, prefix: Prefix, ffn: Ffn, reuse: RowReuse | None = None) -> PrefixCache:
+        return self.prefill_rows(prefix.x, None, ffn, reuse)
 
-    def prefill_rows(self, x: Tensor, mask: Tensor | None, ffn: Ffn) -> PrefixCache:
+    def prefill_rows(
+        self, x: Tensor, mask: Tensor | None, ffn: Ffn, reuse: RowReuse | None = None
+    ) -> PrefixCache:
         """x [B, T, D], mask [B, 1, 1, T] of the rows that exist (training batches are padded)."""
         rows = x.shape[1]
         rope = rope_table(
             torch.arange(rows + self.horizon, device=x.device), self.config.head_width
         )
+        join: Join = _all_rows
+        own = rope[:, :rows]
+        if reuse is not None:
+            join = _joining(reuse, rows)
+            x, own = x.index_select(1, reuse.rows), own.index_select(1, reuse.rows)
         kv = []
         for layer in self.prefix_layers:
-            x, k, v = layer(x, rope[:, :rows], mask, ffn)
+            x, k, v = layer(x, own, mask, ffn, join)
             kv.append(self._with_room(k, v))
-        kv.append(self._with_room(*self.last_prefix_layer(x, rope[:, :rows])))
+        k, v = self.last_prefix_layer(x, own)
+        kv.append(self._with_room(*join(len(kv), k, v)))
         return PrefixCache(tuple(kv), rows, rope[:, rows:])
 
     def _with_room(self, k: Tensor, v: Tensor) -> Tensor:
@@ -288,6 +301,27 @@ class TinyVla(VlaModel):
         state = torch.from_numpy(inputs.state).to(self.action_std)
         targets = actions[0].to(self.action_std) * self.action_std + self.action_mean
         return targets + self.action_relative * state
+
+
+def _all_rows(_layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """The ``Join`` of a prefill that computes every row."""
+    return k, v
+
+
+def _joining(reuse: RowReuse, rows: int) -> Join:
+    """Puts computed keys and values [1, 1, S, w] among the earlier ones -> [1, 1, ``rows``, w]."""
+    earlier: PrefixCache = reuse.earlier
+    if earlier.rows != rows:
+        raise ConfigError(
+            f'reuse: found an earlier prefix of {earlier.rows} rows, expected {rows}; rows can be '
+            'reused only between prefixes of the same cameras and instruction length'
+        )
+
+    def join(layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        kept = earlier.kv[layer][..., :rows, :]
+        return kept[0].index_copy(-2, reuse.rows, k), kept[1].index_copy(-2, reuse.rows, v)
+
+    return join
 
 
 def time_embedding(times: Tensor, width: int) -> Tensor:

@@ -16,7 +16,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rmuscle_ros.errors import ObservationError
 from rmuscle_ros.msg import ActionChunk as ActionChunkMessage
-from rmuscle_ros.types import ActionChunk
+from rmuscle_ros.types import ActionChunk, Mode, Provenance, Reason, StageTimes
 
 CHANNELS = {'rgb8': 3, 'bgr8': 3, 'rgba8': 4, 'bgra8': 4, 'mono8': 1}
 COMPRESSIONS = ('jpeg', 'png')
@@ -145,9 +145,30 @@ def chunk_message(chunk: ActionChunk, skipped_rows: int) -> ActionChunkMessage:
     message.reference_id = origin.reference_id or ''
     message.rho_p = or_nan(origin.rho_p)
     message.rho_n = or_nan(origin.rho_n)
+    message.error_estimate = or_nan(origin.error_estimate)
     for name in ('vision_ms', 'prefill_ms', 'denoise_ms', 'total_ms', 'gate_wait_ms'):
         setattr(message, name, float(getattr(origin.times, name)))
     return message
+
+
+def provenance(message: ActionChunkMessage) -> Provenance:
+    """What :func:`chunk_message` has written."""
+    times = ('vision_ms', 'prefill_ms', 'denoise_ms', 'total_ms', 'gate_wait_ms')
+    return Provenance(
+        call=message.call,
+        episode=message.episode,
+        mode=Mode(message.mode),
+        reason=Reason(message.reason),
+        detail=message.detail,
+        times=StageTimes(**{name: getattr(message, name) for name in times}),
+        observation_stamp_s=to_seconds(message.header.stamp),
+        similarity=known(message.similarity),
+        drift=known(message.drift),
+        reference_id=message.reference_id or None,
+        rho_p=known(message.rho_p),
+        rho_n=known(message.rho_n),
+        error_estimate=known(message.error_estimate),
+    )
 
 
 def trajectory_message(
@@ -183,6 +204,11 @@ def hold_message(positions: Mapping[str, float], hold_time_s: float) -> JointTra
 def or_nan(value: float | None) -> float:
     """The messages' way to say "no data"."""
     return math.nan if value is None else float(value)
+
+
+def known(value: float) -> float | None:
+    """The messages' NaN, "no data", as None."""
+    return None if math.isnan(value) else value
 
 
 def _doubles(values: np.ndarray) -> array.array:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.presets import PRESETS
 
 PACKAGE = 'rmuscle_ros'
 LAUNCH_FILE = 'aloha.launch.py'
 LOG_LEVELS = ('debug', 'info', 'warn', 'error', 'fatal')
-Value = bool | int | float | str
+Value = bool | int | float | str | list[int]
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,12 @@ def arguments(share: Path) -> tuple[Argument, ...]:
         Argument('sim', 'true', 'Start the simulated station; false: a robot is there.', flags),
         Argument('params_file', str(config / 'aloha.yaml'), 'Parameters of the node rmuscle.'),
         Argument(
+            'preset',
+            'default',
+            'Settings of the caches on top of params_file; default: none.',
+            tuple(PRESETS),
+        ),
+        Argument(
             'station_params_file',
             str(config / 'station.yaml'),
             'Parameters of the simulated station aloha_station.',
@@ -95,6 +102,7 @@ class Deployment:
 
     params_file: Path
     station_params_file: Path
+    preset: str = 'default'
     sim: bool = True
     namespace: str = ''
     use_sim_time: bool = False
@@ -108,10 +116,11 @@ class Deployment:
         for name, path in needed.items():
             if not Path(path).is_file():
                 raise ConfigError(f'{name}: no file {path}; give the path of a parameter YAML')
-        if self.log_level not in LOG_LEVELS:
-            raise ConfigError(
-                f'log_level: found {self.log_level!r}, expected one of {", ".join(LOG_LEVELS)}'
-            )
+        choices = {'preset': tuple(PRESETS), 'log_level': LOG_LEVELS}
+        for name, allowed in choices.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ConfigError(f'{name}: found {value!r}, expected one of {", ".join(allowed)}')
 
     @classmethod
     def from_arguments(cls, values: Mapping[str, str]) -> Deployment:
@@ -119,6 +128,7 @@ class Deployment:
         return cls(
             params_file=Path(values['params_file']),
             station_params_file=Path(values['station_params_file']),
+            preset=values['preset'],
             sim=_flag('sim', values['sim']),
             namespace=values['namespace'],
             use_sim_time=_flag('use_sim_time', values['use_sim_time']),
@@ -132,6 +142,7 @@ class Deployment:
             'sim': _text(self.sim),
             'params_file': str(self.params_file),
             'station_params_file': str(self.station_params_file),
+            'preset': self.preset,
             'namespace': self.namespace,
             'use_sim_time': _text(self.use_sim_time),
             'log_level': self.log_level,
@@ -155,10 +166,17 @@ class Deployment:
             name='rmuscle',
             namespace=self.namespace,
             parameter_files=(self.params_file,),
-            parameters={'use_sim_time': True} if self.use_sim_time else {},
+            parameters=self._preset_parameters()
+            | ({'use_sim_time': True} if self.use_sim_time else {}),
             lifecycle=True,
             log_level=self.log_level,
         )
+
+    def _preset_parameters(self) -> dict[str, Value]:
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in PRESETS[self.preset].items()
+        }
 
     def processes(self) -> tuple[NodeProcess, ...]:
         """In starting order; they are stopped in the reverse one, so that a hold arrives."""

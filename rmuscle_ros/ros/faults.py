@@ -10,6 +10,7 @@ from enum import IntEnum
 POLICY = 'policy'
 OBSERVATIONS = 'observations'
 SCHEDULE = 'schedule'
+SHADOW = 'shadow'
 
 
 class Level(IntEnum):

@@ -7,6 +7,7 @@ live can be set until configure, and are refused with that reason afterwards.
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import math
 import traceback
@@ -128,19 +129,18 @@ def warn_of_unknown(node: Node, known: Collection[str]) -> None:
 def checked(key: str, item: dataclasses.Field, value: Any) -> Any:
     """``value`` as the field wants it, or ConfigError."""
     if isinstance(item.default, tuple):
-        names = () if _is_empty(value) else value
-        right = isinstance(names, (list, tuple))
-        if not right or not all(isinstance(name, str) and name for name in names):
-            raise ConfigError(f'{key}: found {value!r}, expected a list of names')
-        return tuple(names)
+        return check_value(key, item, _listed(value))
     if isinstance(value, float) and not math.isfinite(value):
         raise ConfigError(f'{key}: found {value}, expected a finite number')
     return check_value(key, item, value)
 
 
-def _is_empty(value: Any) -> bool:
-    """Whether this is what rclpy makes of an untyped ``[]``: nothing at all, or no bytes."""
-    return value is None or value == b''
+def _listed(value: Any) -> Any:
+    """A list for each of rclpy's kinds of arrays; what is no array stays what it is."""
+    if value is None or value == b'':
+        # What rclpy makes of an untyped ``[]``: nothing at all, or no bytes.
+        return []
+    return list(value) if isinstance(value, (array.array, list, tuple)) else value
 
 
 def _checked_name(name: str) -> str:

@@ -22,6 +22,7 @@ from rmuscle_ros.ros.interfaces import Actuators, PolicyLike, Senses
 from rmuscle_ros.ros.sampling import Now
 from rmuscle_ros.ros.schedule import Schedule
 from rmuscle_ros.ros.settings import NodeSettings
+from rmuscle_ros.ros.shares import RecentShares
 from rmuscle_ros.types import ActionChunk, Observation
 
 TICK_S = 0.005
@@ -60,6 +61,7 @@ class Pilot:
             settings.execution_horizon, settings.blend_rows, info.horizon, info.period_s
         )
         self.counters = Counters()
+        self.shares = RecentShares()
         self.instruction = settings.instruction
         self.cache_disabled = False
         self._policy = policy
@@ -184,6 +186,7 @@ class Pilot:
 
     def _take(self, chunk: ActionChunk, start_s: float, generation: int) -> None:
         """Join a fresh chunk to what the arm is doing, and send it."""
+        self.shares.note(chunk.provenance)
         with self._lock:
             now_s = self._now().time_s
             self.schedule.latency.add(start_s, now_s)

@@ -12,7 +12,7 @@ from rclpy.clock import Clock, ClockType, JumpThreshold, TimeJump
 from rclpy.duration import Duration
 from rclpy.lifecycle import LifecycleNode
 
-from rmuscle_ros.config import PolicyConfig, fields_of
+from rmuscle_ros.config import LIVE_OPTIONS, PolicyConfig
 from rmuscle_ros.errors import ConfigError
 from rmuscle_ros.msg import CacheStatus
 from rmuscle_ros.ros import diagnostics, qos
@@ -25,6 +25,7 @@ from rmuscle_ros.ros.publishers import Commands
 from rmuscle_ros.ros.sampling import Now
 from rmuscle_ros.ros.services import EpisodeServices
 from rmuscle_ros.ros.settings import check_device, check_fit, check_horizon, check_wiring
+from rmuscle_ros.ros.shadow import ShadowWatch
 from rmuscle_ros.ros.worker import Worker
 
 WATCH_HZ = 20.0
@@ -83,18 +84,19 @@ class Session:
         if rows is not None:
             check_horizon(rows, self._policy.info)
             self._pilot.set_execution_horizon(rows)
-        policy_keys = {key for key, _, _ in fields_of(PolicyConfig())}
-        changes = {key.split('.')[-1]: value for key, value in live.items() if key in policy_keys}
+        changes = {name: live[key] for name, key in LIVE_OPTIONS.items() if key in live}
         if changes:
             self._policy.tune(**changes)
 
     def sections(self) -> list[diagnostics.Section]:
         """For /diagnostics."""
-        now = self._now()
+        now, status = self._now(), self._policy.status()
+        self._shadow.update(status.shadow, now.steady_s)
         return [
-            diagnostics.policy_section(self._policy.info, self._policy.status()),
+            diagnostics.policy_section(self._policy.info, status, self._pilot.shares.count()),
             diagnostics.observation_section(self._intake.sampler.reports(now)),
             diagnostics.schedule_section(self._pilot, now.time_s),
+            diagnostics.shadow_section(status.shadow),
         ]
 
     def flush(self) -> None:
@@ -128,6 +130,7 @@ class Session:
             self._now,
             self._node.get_logger().info,
         )
+        self._shadow = ShadowWatch(self._faults, self._node.get_logger().info)
         self._worker = Worker(self._pilot.step)
         self._services = EpisodeServices(self._node, self._policy, self._pilot, self._worker)
         stack.callback(self._services.destroy)
@@ -176,15 +179,20 @@ class Session:
         parameters = self._parameters
         cache: dict[str, float | bool] = {
             'enabled': parameters['cache.enabled'] and not self._pilot.cache_disabled,
+            'guard': parameters['cache.guard'],
+            'error_budget': parameters['cache.error_budget'],
             'rho_p': parameters['cache.rho_p'],
             'rho_n': parameters['cache.rho_n'],
             'similarity_threshold': parameters['cache.similarity_threshold'],
+            'shadow_every': parameters['shadow.every'],
+            'shadow_warn_error': parameters['shadow.warn_error'],
         }
         self._status.publish(
             diagnostics.status_message(
                 self._node.get_clock().now().to_msg(),
                 self._policy.status(),
                 cache,
+                self._pilot.shares.count(),
                 self._pilot.instruction,
             )
         )

@@ -42,7 +42,7 @@ def predict(objective: Objective, batch: Batch, ffn: StepFfn) -> torch.Tensor:
     model = objective.model
     cache = objective.prefill(batch).cache
     sampler = EulerSampler(STEPS)
-    conditions = model.step_conditions(sampler.times().to(batch.states.device))
+    conditions = model.step_conditions(batch.states.new_tensor(sampler.times()))
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(batch.targets.shape, generator=generator).to(batch.states.device)
     x = sampler(noise, lambda a, s: model.denoise(cache, a, conditions, s, ffn), ffn)

@@ -24,7 +24,7 @@ def test_level_masks_hold_the_best_ceil_k_sixteenths(width, count):
 
 def test_masks_nest_and_are_sorted():
     scores = torch.rand(1, 1, 53)
-    masks = NeuronMasks.from_scores(scores, (SITE,), group_len=5, steps=5)
+    masks = NeuronMasks.from_scores(scores, (SITE,), anchors=(0,), steps=5, score='delta')
     sets = [masks.neurons(0, SITE, k / 16).tolist() for k in range(1, 17)]
     assert all(s == sorted(s) for s in sets)
     assert all(set(a) < set(b) for a, b in itertools.pairwise(sets))
@@ -38,13 +38,15 @@ def test_ties_go_to_the_lower_neuron():
 @pytest.mark.parametrize('width', [1, 2, 37, 88])
 def test_packing_is_lossless(width):
     levels = np.random.default_rng(0).integers(0, 16, (2, 3, width)).astype(np.uint8)
-    masks = NeuronMasks(levels, tuple(Site(ACTION, i) for i in range(3)), 5, 10)
+    masks = NeuronMasks(levels, tuple(Site(ACTION, i) for i in range(3)), (0, 5), 10, 'delta')
     packed = masks.pack()
     assert packed.nbytes == 2 * 3 * ((width + 1) // 2)
     assert np.array_equal(NeuronMasks.unpack(packed, width), levels)
 
 
-@pytest.mark.parametrize(('rho', 'level'), [(0.5, 8), (0.51, 9), (0.3, 5), (1.0, 16), (0.0625, 1)])
+@pytest.mark.parametrize(
+    ('rho', 'level'), [(0.5, 8), (0.51, 9), (0.3, 5), (1.0, 16), (0.0625, 1), (0.0, 0)]
+)
 def test_rho_n_is_rounded_up_to_sixteenths(rho, level):
     assert sixteenths(rho) == level
     assert effective_rho(rho) == level / 16

@@ -4,27 +4,60 @@ import numpy as np
 import pytest
 import torch
 
-from rmuscle_ros.engine.eager import CachedPlan, EagerEngine, RecordPlan
+from rmuscle_ros.cache.action import ActionPlan
+from rmuscle_ros.cache.guard import Guard
+from rmuscle_ros.engine.eager import EagerEngine
+from rmuscle_ros.engine.plans import CachedPlan, RecordPlan
 from rmuscle_ros.models.tiny_init import HOME_ARM
 
+ANCHORS = (0, 2, 5)
+NOISE = np.random.default_rng(0).normal(size=(7, 14)).astype(np.float32)
 
-@pytest.fixture(params=['dense', 'recorded', 'cached'])
+
+def action_plans(recorded, state):
+    velocity = torch.from_numpy(recorded.velocity).float()
+    return {
+        'masked': ActionPlan(ANCHORS, 0.5, 'hold', 'reference', masks=recorded.masks),
+        'own masks': ActionPlan(ANCHORS, 0.5, 'extrapolate', 'anchor', 'delta'),
+        'following': ActionPlan(
+            ANCHORS, 0.5, 'reference', 'both', masks=recorded.masks, steps_ref=state.steps
+        ),
+        'skipping': ActionPlan(ANCHORS, 0.0, 'extrapolate'),
+        'skipping and following': ActionPlan(ANCHORS, 0.0, 'reference', velocity=velocity),
+    }
+
+
+@pytest.fixture(
+    params=[
+        'dense',
+        'recorded',
+        'masked',
+        'own masks',
+        'following',
+        'skipping',
+        'skipping and following',
+    ]
+)
 def call(request, make_inputs):
     """call(engine): one call of this kind with fixed noise."""
-    noise = np.random.default_rng(0).normal(size=(7, 14)).astype(np.float32)
 
     def run(engine):
         observed = engine.observe(make_inputs(0, 5))
-        recorded = engine.run(observed, RecordPlan(5, 'contribution'), noise)
-        state = engine.expand(make_inputs(0, 5))
-        plans = {
-            'dense': None,
-            'recorded': RecordPlan(5, 'contribution'),
-            'cached': CachedPlan(
-                state, recorded.masks, 0.4, 0.5, drift_limits=np.ones(3, np.float32)
-            ),
-        }
-        return engine.run(observed, plans[request.param], noise)
+        record = RecordPlan(ANCHORS, 'contribution')
+        if request.param in ('dense', 'recorded'):
+            return engine.run(observed, record if request.param == 'recorded' else None, NOISE)
+        recorded = engine.run(observed, record, NOISE).recorded
+        state = engine.expand(make_inputs(0, 5), noise=NOISE)
+        plan = CachedPlan(
+            (state, engine.expand(make_inputs(0, 6))),
+            0.4,
+            action_plans(recorded, state)[request.param],
+            drift_limits=np.ones(3, np.float32),
+            guard=Guard(1.0, 1.0),
+        )
+        result = engine.run(observed, plan, NOISE)
+        assert result.reused
+        return result
 
     return run
 

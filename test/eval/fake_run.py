@@ -34,6 +34,7 @@ def make_run(seed: int = 0) -> RunRecord:
         reasons[0] = Reason.REFERENCE_NOT_READY
     cached_reasons[2][9:] = [Reason.FALLBACK_SIMILARITY] * (CALLS_PER_EPISODE - 9)
     cached_reasons[3][6:8] = [Reason.FALLBACK_DRIFT] * 2
+    cached_reasons[4][3] = Reason.OVER_BUDGET
     recorded = [
         [Reason.NO_REFERENCE if index == 0 else Reason.CACHE_DISABLED] * CALLS_PER_EPISODE
         for index in range(3)
@@ -49,9 +50,11 @@ def make_run(seed: int = 0) -> RunRecord:
             'tiny', 'synthetic-0123456789abcdef', 9_412_110, False, 'seeded initial weights'
         ),
         settings={
-            'rho_p': 0.4,
-            'rho_n': 0.5,
-            'group_len': 5,
+            'guard': True,
+            'error_budget': 0.02,
+            'rho_p': 0.2,
+            'anchors': [0, 2, 5, 8],
+            'rho_n': 0.0,
             'similarity_threshold': 0.8,
             'drift_limits': [0.062, 0.041, 0.05],
             'denoise_steps': 10,
@@ -112,8 +115,9 @@ def make_call(rng: np.random.Generator, kind: str, number: int, reason: Reason) 
         similarity=float(low + rng.uniform(-0.03, 0.03)) if matched else None,
         drift=float(drift * rng.lognormal(0.0, 0.15)) if matched and drift else None,
         reference_id=f'synthetic-1/{number}' if cached else None,
-        rho_p=0.4 if cached else None,
-        rho_n=0.5 if cached else None,
+        rho_p=float(rng.choice((0.4, 0.6))) if cached else None,
+        rho_n=0.0 if cached else None,
+        error_estimate=0.018 if cached else 0.031 if reason is Reason.OVER_BUDGET else None,
         total_ms=sum(times.values()) + float(rng.uniform(2.0, 5.0)),
         gate_wait_ms=float(rng.uniform(0.0, 2.0)),
         observation_age_ms=float(rng.uniform(5.0, 30.0)),

@@ -1,12 +1,12 @@
 import dataclasses
 import re
 from collections import Counter
-from html.parser import HTMLParser
 
 import matplotlib
 import numpy as np
 import pytest
 from fake_run import CAMERAS, make_run
+from html_page import Page
 
 from rmuscle_ros.eval.markup import spread
 from rmuscle_ros.eval.plots import latency
@@ -18,36 +18,6 @@ RUN = make_run()
 HTML = page(RUN, summarise(RUN))
 SMALL = dataclasses.replace(RUN, episodes=[RUN.of_kind(kind)[0] for kind in KINDS])
 EMPTY = RunRecord(episodes=(), model=ModelRecord('nothing'))
-VOID = {'meta', 'img', 'br', 'link'}
-
-
-class Page(HTMLParser):
-    """Collects visible text, attributes and any tag that is not closed where it should be."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.errors, self.attributes, self.words = [], [], [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.attributes += [(tag, *pair) for pair in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.attributes += [(tag, *pair) for pair in attrs]
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            self.errors.append(tag)
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] != 'style':
-            self.words.append(data)
-
-    @property
-    def text(self):
-        return re.sub(r'\s+', ' ', ' '.join(self.words))
 
 
 def without(run, **changes):
@@ -145,6 +115,21 @@ def test_headline_numbers_are_those_of_the_summary():
     assert '0 % to 43 %' in text
     step = max(e['boundary_step_rad'] for e in summary['episodes'] if e['kind'] == 'cached')
     assert f'{step:.3f} rad' in text
+
+
+def test_what_cached_calls_compute_is_said():
+    summary, text = summarise(RUN), Page(HTML).text.replace('\xa0', ' ')
+    mean = f'{summary["recomputed"]["mean"]:.0%}'.replace('%', ' %')
+    assert mean in text
+    assert 'chosen by the guard, error budget 0.02; 1 call over it ran densely' in text
+    assert 'denoising steps 0, 2, 5, 8 of 10 in full, the others skipped' in text
+    fixed = dataclasses.replace(
+        SMALL, settings={'guard': False, 'anchors': [0, 5], 'rho_n': 0.5, 'drift_fence': False}
+    )
+    text = Page(page(fixed, summarise(fixed))).text.replace('\xa0', ' ')
+    assert 'a fixed share, without the guard' in text
+    assert 'steps 0, 5 in full, 50 % of the neurons in the others' in text
+    assert 'fence 1: dense above' not in text
 
 
 def test_slower_than_dense_is_said_and_not_hidden():

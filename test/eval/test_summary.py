@@ -37,12 +37,22 @@ def test_schema_has_every_documented_key():
 
 def test_calls_are_counted_by_category():
     assert SUMMARY['calls'] == {
-        'dense': 64, 'cached': 66, 'fallback': 9, 'not_ready': 5, 'no_reference': 16,
+        'dense': 64, 'cached': 65, 'fallback': 10, 'not_ready': 5, 'no_reference': 16,
     }  # fmt: skip
 
 
 def test_share_cached_leaves_out_the_first_call_of_each_cached_episode():
-    assert SUMMARY['cached_share_after_first'] == pytest.approx(66 / (5 * (CALLS_PER_EPISODE - 1)))
+    assert SUMMARY['cached_share_after_first'] == pytest.approx(65 / (5 * (CALLS_PER_EPISODE - 1)))
+
+
+def test_rows_recomputed_are_those_of_cached_calls_in_cached_episodes():
+    chosen = [call('cached', 'CACHED', rho_p=share) for share in (0.6, 0.2, 0.6)]
+    chosen.append(call(reason='OVER_BUDGET', error_estimate=0.1))
+    summary = summarise(run_of(cached=chosen, dense=[call()]))
+    assert summary['recomputed']['mean'] == pytest.approx(1.4 / 3)
+    assert summary['recomputed']['calls'] == {'0.2': 1, '0.6': 2}
+    assert summary['recomputed']['over_budget'] == 1
+    assert summarise(EMPTY)['recomputed'] == {'mean': None, 'calls': {}, 'over_budget': 0}
 
 
 def test_recording_never_enters_the_dense_latency():

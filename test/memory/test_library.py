@@ -1,9 +1,11 @@
 import argparse
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from rmuscle_ros.cache.states import NeuronMasks
 from rmuscle_ros.errors import LibraryError
@@ -15,7 +17,7 @@ from rmuscle_ros.types import ACTION, ModelInputs, Site
 TASK = TaskKey('stack the cups', 'f00d-float32', ('cam_a', 'cam_b'))
 
 
-def episode(name, task=TASK, length=3):
+def episode(name, task=TASK, length=3, anchors=(0, 3, 4)):
     rng = np.random.default_rng(len(name))
     sites = (Site(ACTION, 0), Site(ACTION, 1))
     entries = tuple(
@@ -29,9 +31,12 @@ def episode(name, task=TASK, length=3):
                 task.instruction,
             ),
             rng.normal(size=8).astype(np.float32),
-            NeuronMasks(rng.integers(0, 16, (2, 2, 9)).astype(np.uint8), sites, 5, 10),
+            NeuronMasks(
+                rng.integers(0, 16, (3, 2, 9)).astype(np.uint8), sites, anchors, 7, 'delta'
+            ),
             rng.normal(size=(4, 3)).astype(np.float32),
             rng.normal(size=(4, 3)).astype(np.float32),
+            rng.normal(size=(7, 4, 3)).astype(np.float16),
         )
         for i in range(length)
     )
@@ -61,6 +66,9 @@ def test_saving_and_loading_keeps_everything(tmp_path):
     loaded = Library.load(tmp_path / 'new')
     assert_same(tuple(library), tuple(loaded))
     assert loaded.entries == 8
+    first = next(iter(loaded)).entries[0]
+    assert (first.masks.anchors, first.masks.steps) == ((0, 3, 4), 7)
+    assert first.velocity.dtype == np.float16 and first.velocity.shape == (7, 4, 3)
 
 
 def test_only_new_episodes_are_written(tmp_path):
@@ -120,6 +128,27 @@ def test_a_damaged_file_is_named_and_kept(tmp_path, damage):
     assert path.read_bytes() == bytes(data)
 
 
+def test_a_file_of_format_1_is_refused_with_what_to_do(tmp_path):
+    path = tmp_path / f'one{SUFFIX}'
+    header = {'format': 1, 'id': 'one', 'group_len': 5}
+    metadata = {'rmuscle_episode': json.dumps(header)}
+    save_file({'images': np.zeros((1, 2, 5, 5, 3), np.uint8)}, path, metadata=metadata)
+    expected = f'{path}: found format 1, this version reads 2; record the episode again'
+    with pytest.raises(LibraryError, match=re.escape(expected)):
+        Library.load(tmp_path)
+    assert path.exists()
+
+
+def test_an_episode_recorded_again_takes_its_place():
+    library = Library()
+    for name in ('one', 'two', 'three'):
+        library.add(episode(name))
+    library.replace(episode('two', length=5, anchors=(0, 1)))
+    assert [(e.id, len(e.entries)) for e in library] == [('one', 3), ('two', 5), ('three', 3)]
+    with pytest.raises(LibraryError, match='episode four is not in the library; add it'):
+        library.replace(episode('four'))
+
+
 def test_a_file_in_place_of_the_directory_is_an_error(tmp_path):
     path = tmp_path / 'library'
     path.write_text('')
@@ -138,6 +167,7 @@ def test_show_lists_every_episode(tmp_path, capsys):
     assert listing.run(parser.parse_args([str(tmp_path / 'library'), '--json', str(out)])) == 0
     rows = json.loads(out.read_text())['episodes']
     assert [(row['id'], row['calls']) for row in rows] == [('one', 3), ('two', 5)]
+    assert (rows[0]['anchors'], rows[0]['denoise_steps']) == ([0, 3, 4], 7)
     assert '2 episodes, all files intact' in capsys.readouterr().out
     with pytest.raises(LibraryError, match='not a directory'):
         listing.run(parser.parse_args([str(out)]))
@@ -157,6 +187,7 @@ def test_an_episode_with_keys_of_another_length_than_its_task_has_is_refused():
     [
         (lambda e: dataclasses.replace(e, key=e.key * np.nan), 'key that are not finite'),
         (lambda e: dataclasses.replace(e, actions=e.actions * np.inf), 'actions that are not'),
+        (lambda e: dataclasses.replace(e, velocity=e.velocity * np.nan), 'velocity that are not'),
         (
             lambda e: dataclasses.replace(
                 e, inputs=dataclasses.replace(e.inputs, images=e.inputs.images[..., :2])
@@ -164,7 +195,7 @@ def test_an_episode_with_keys_of_another_length_than_its_task_has_is_refused():
             r'found images uint8 .* expected uint8 \[N, 2, S, S, 3\]',
         ),
     ],
-    ids=['key', 'actions', 'images'],
+    ids=['key', 'actions', 'velocity', 'images'],
 )
 def test_contents_that_no_call_records_are_refused_though_the_digest_fits(tmp_path, poison, text):
     one = episode('one')

@@ -1,23 +1,26 @@
-"""Which slot serves: the best ready one above the fence, and nothing below it."""
+"""Which slots serve: the best ready ones above the fence, and nothing below it."""
+
+import dataclasses
 
 import numpy as np
 import pytest
+import torch
+from bare_entries import TASK, episode_of_keys
 
+from rmuscle_ros.cache.guard import CopyErrors, Guard
 from rmuscle_ros.config import CacheConfig
-from rmuscle_ros.memory.calibration import DriftCalibration
-from rmuscle_ros.memory.entry import Entry, Episode, TaskKey
+from rmuscle_ros.memory.calibration import Calibration, Pair
+from rmuscle_ros.memory.entry import TaskKey
 from rmuscle_ros.memory.library import Library
 from rmuscle_ros.memory.memory import ReferenceMemory
 from rmuscle_ros.types import Reason
 
-TASK = TaskKey('task', 'model', ('cam',))
-
 
 class FakeRebuilder:
-    """Says which entries are expanded; remembers what was wanted."""
+    """Says which entries are expanded; remembers what was wanted. A state is its entry's id."""
 
     def __init__(self):
-        self.ready, self.wanted = set(), []
+        self.ready, self.wanted, self.jobs = set(), [], []
 
     def want(self, entries, pinned=None):
         self.wanted = [entry.id for entry in entries]
@@ -25,15 +28,25 @@ class FakeRebuilder:
     def get(self, entry):
         return entry.id if entry.id in self.ready else None
 
+    def submit(self, job, doing):
+        self.jobs.append(job)
+
     def check(self):
         pass
 
 
 def unit(angle):
-    return np.array([np.cos(angle), np.sin(angle), 0.0], np.float32)
+    """A key on a circle, [3], or one for each of an array of angles (rad)."""
+    angle = np.asarray(angle, np.float32)
+    return np.stack((np.cos(angle), np.sin(angle), 0 * angle), axis=-1)
 
 
 STRANGE = np.array([0.0, 0.0, 1.0], np.float32)
+
+
+def calibration(slopes):
+    drift = np.array([0.1, 0.2], np.float32)
+    return Calibration({f'a/{i}': Pair(drift, slopes) for i in range(3)})
 
 
 @pytest.fixture
@@ -41,14 +54,13 @@ def memory():
     library = Library()
     for name, start in (('a', 0.0), ('b', 0.1)):
         angles = start + np.arange(8) * np.pi / 4
-        entries = tuple(
-            Entry(name, i, None, unit(angle), None, None, None) for i, angle in enumerate(angles)
-        )
-        library.add(Episode(name, TASK, True, entries))
-    memory = ReferenceMemory(CacheConfig(lookahead=2), library, None, None)
+        library.add(episode_of_keys(name, unit(angles)))
+    memory = ReferenceMemory(
+        CacheConfig(lookahead=2, similarity_threshold=0.8), library, None, None
+    )
     memory.rebuilder.close()
     memory.rebuilder = FakeRebuilder()
-    memory._calibrations[TASK] = DriftCalibration(np.tile([0.1, 0.2], (3, 1)))
+    memory._calibrations[TASK] = calibration(slopes=(2.0,))
     memory.begin_episode(TASK)
     return memory
 
@@ -126,3 +138,90 @@ def test_a_flickering_camera_does_not_restart_the_window(memory):
     memory.begin_episode(TASK)
     memory.match(unit(0.0), TASK)
     assert memory.rebuilder.wanted[0] == 'a/0'
+
+
+def test_the_best_ready_slots_serve_together_the_best_first(memory):
+    memory.rebuilder.ready = {'a/0', 'b/0', 'a/1', 'b/1'}
+    match = memory.match(unit(0.08), TASK)
+    assert match.entry.id == 'b/0'
+    assert match.states == ('b/0', 'a/0'), 'entries 1 are an eighth of a turn away'
+    memory.config = dataclasses.replace(memory.config, references=1)
+    assert memory.match(unit(0.08), TASK).states == ('b/0',)
+
+
+def test_a_slot_that_is_not_expanded_leaves_its_place_to_the_next(memory):
+    memory.rebuilder.ready = {'a/0'}
+    match = memory.match(unit(0.08), TASK)
+    assert (match.entry.id, match.states) == ('a/0', ('a/0',))
+    assert match.similarity == pytest.approx(float(np.cos(0.08)), abs=1e-3)
+
+
+def test_the_guard_has_the_calibrated_slope_and_the_budget_of_the_moment(memory):
+    memory.rebuilder.ready = {'a/0'}
+    memory.config = dataclasses.replace(memory.config, error_budget=0.03)
+    assert memory.match(unit(0.0), TASK).guard == Guard(2.0, 0.03)
+    memory.config = dataclasses.replace(memory.config, error_budget=0.5)
+    assert memory.match(unit(0.0), TASK).guard.budget == 0.5
+    memory.config = dataclasses.replace(memory.config, guard=False)
+    assert memory.match(unit(0.0), TASK).guard is None
+
+
+@pytest.mark.parametrize(
+    ('guard', 'fence', 'reason'),
+    [
+        (True, True, Reason.NOT_CALIBRATED),
+        (True, False, Reason.NOT_CALIBRATED),
+        (False, True, Reason.CACHED),
+        (False, False, Reason.CACHED),
+    ],
+)
+def test_a_guard_without_a_slope_is_not_calibrated(memory, guard, fence, reason):
+    """No pair of the library drifted at all: limits are known, a slope is not."""
+    memory._calibrations[TASK] = calibration(slopes=())
+    memory.rebuilder.ready = {'a/0'}
+    memory.config = dataclasses.replace(memory.config, guard=guard, drift_fence=fence)
+    assert memory.guard_slope() is None and memory.drift_limits() is not None
+    assert memory.match(unit(0.0), TASK).reason is reason
+
+
+def test_a_fence_that_is_off_has_no_limits_though_they_are_known(memory):
+    memory.rebuilder.ready = {'a/0'}
+    memory.config = dataclasses.replace(memory.config, drift_fence=False)
+    assert memory.match(unit(0.0), TASK).drift_limits is None
+    assert memory.drift_limits() is not None
+
+
+def test_without_fence_and_guard_nothing_needs_calibration(memory):
+    memory._calibrations.clear()
+    memory.rebuilder.ready = {'a/0'}
+    memory.config = dataclasses.replace(memory.config, guard=False, drift_fence=False)
+    match = memory.match(unit(0.0), TASK)
+    assert (match.reason, match.drift_limits, match.guard) == (Reason.CACHED, None, None)
+
+
+def test_a_new_episode_follows_the_library_as_it_is_then(memory):
+    memory.rebuilder.ready = {'a/0', 'b/0'}
+    again = dataclasses.replace(next(iter(memory.library)), success=False)
+    memory.library.replace(again)
+    memory.begin_episode()
+    assert memory.match(unit(0.0), TASK).entry is again.entries[0]
+    assert memory._episodes[0] is again
+
+
+def test_what_was_measured_is_kept_with_the_library(memory):
+    """Admitting an episode calibrates anew, but measures what is new only."""
+    measured = []
+
+    def compare(entry, match, checkpoint):
+        measured.append(entry.id)
+        return CopyErrors(torch.tensor([0.1, 0.3]), {0.5: 0.02})
+
+    memory._compare = compare
+    memory.library.pairs.update(memory._calibrations.pop(TASK).pairs)
+    memory.add(episode_of_keys('c', unit(np.arange(3) * np.pi / 4)))
+    (job,) = memory.rebuilder.jobs
+    job(lambda: None)
+    known, every = {'a/0', 'a/1', 'a/2'}, {e.id for ep in memory.library for e in ep.entries}
+    assert sorted(measured) == sorted(every - known)
+    assert set(memory.library.pairs) == set(memory._calibrations[TASK].pairs) == every
+    assert memory.drift_limits().shape == (2,)

@@ -3,10 +3,10 @@ import time
 
 import pytest
 import torch
+from bare_entries import bare_entry
 
-from rmuscle_ros.cache.states import PrefixState
+from rmuscle_ros.cache.states import ExpandedState
 from rmuscle_ros.errors import RebuildError
-from rmuscle_ros.memory.entry import Entry
 from rmuscle_ros.memory.gate import Gate
 from rmuscle_ros.memory.rebuild import Rebuilder
 from rmuscle_ros.types import PREFIX, Site
@@ -15,27 +15,27 @@ SITE = Site(PREFIX, 0)
 
 
 def entries(count):
-    return [Entry('e', i, i, None, None, None, None) for i in range(count)]
+    return [bare_entry('e', i) for i in range(count)]
 
 
 def state():
-    return PrefixState({SITE: torch.zeros(4, 4)}, {SITE: torch.zeros(4, 4)})
+    return ExpandedState({SITE: torch.zeros(4, 4)}, {SITE: torch.zeros(4, 4)})
 
 
 class Expander:
-    """Counts layers; entry ``inputs`` is its number here."""
+    """Counts layers; remembers the positions of the entries it expanded."""
 
     def __init__(self, layers=3, layer_s=0.0):
         self.layers, self.layer_s, self.done = layers, layer_s, []
         self.fail_on = None
 
-    def __call__(self, inputs, checkpoint):
+    def __call__(self, entry, checkpoint):
         for _ in range(self.layers):
             checkpoint()
             time.sleep(self.layer_s)
-        if inputs == self.fail_on:
+        if entry.position == self.fail_on:
             raise ValueError('poisoned entry')
-        self.done.append(inputs)
+        self.done.append(entry.position)
         return state()
 
 
@@ -151,9 +151,86 @@ def test_jobs_run_after_wanted_entries(make):
     rebuilder = make(expander, gate=gate)
     with gate.call():
         rebuilder.want(entries(2))
-        rebuilder.submit(lambda checkpoint: order.append(list(expander.done)))
+        rebuilder.submit(lambda checkpoint: order.append(list(expander.done)), 'looking')
     assert rebuilder.drain(5)
     assert order == [[0, 1]]
+
+
+def test_jobs_that_wait_or_run_are_counted(make):
+    rebuilder, counts = make(Expander()), []
+
+    def job(checkpoint):
+        counts.append(rebuilder.status(0).jobs)
+
+    assert rebuilder.status(0).jobs == 0
+    with rebuilder._gate.call():
+        rebuilder.submit(job, 'counting')
+        rebuilder.submit(job, 'counting')
+        assert rebuilder.status(0).jobs == 2
+    assert rebuilder.drain(5)
+    assert counts == [2, 1]
+    assert rebuilder.status(0).jobs == 0
+
+
+def test_entries_wanted_during_a_job_do_not_wait_for_its_end(make):
+    expander, order = Expander(), []
+    rebuilder = make(expander)
+    e = entries(2)
+
+    def job(checkpoint):
+        rebuilder.want(e)
+        order.append(list(expander.done))
+        checkpoint()
+        order.append(list(expander.done))
+
+    rebuilder.submit(job, 'wanting')
+    assert rebuilder.drain(5)
+    assert order == [[], [0, 1]]
+
+
+def test_no_layer_of_an_expansion_inside_a_job_runs_during_a_call(make):
+    gate = Gate()
+    expander = Expander(layers=30, layer_s=0.002)
+    rebuilder = make(expander, gate=gate)
+    inside = threading.Event()
+
+    def job(checkpoint):
+        rebuilder.want(entries(3))
+        inside.set()
+        checkpoint()
+
+    rebuilder.submit(job, 'wanting')
+    assert inside.wait(5)
+    time.sleep(0.01)
+    with gate.call():
+        before = list(expander.done)
+        time.sleep(0.1)
+        assert expander.done == before
+    assert rebuilder.drain(5) and len(expander.done) == 3
+
+
+def test_the_error_names_the_job_also_after_an_expansion_inside_it(make):
+    rebuilder = make(Expander())
+
+    def job(checkpoint):
+        rebuilder.want(entries(1))
+        checkpoint()
+        raise ValueError('no')
+
+    rebuilder.submit(job, 'comparing')
+    with pytest.raises(RebuildError, match='comparing: ValueError: no'):
+        rebuilder.drain(5)
+
+
+def test_an_entry_that_leaves_before_it_is_begun_does_not_hurt(make):
+    rebuilder = make(Expander())
+    seen_once = entries(1)
+    rebuilder._next_entry = lambda: seen_once.pop() if seen_once else None
+    rebuilder.want([])
+    deadline_s = time.monotonic() + 5
+    while seen_once and time.monotonic() < deadline_s:
+        time.sleep(0.001)
+    assert rebuilder.drain(5) and not seen_once
 
 
 def test_times_exclude_the_wait_for_calls(make):
@@ -174,7 +251,7 @@ def test_no_data_is_none(make):
 def test_close_ends_the_thread_in_the_middle_of_an_expansion():
     started = threading.Event()
 
-    def slow(inputs, checkpoint):
+    def slow(entry, checkpoint):
         for _ in range(1000):
             checkpoint()
             started.set()
@@ -189,7 +266,7 @@ def test_close_ends_the_thread_in_the_middle_of_an_expansion():
 
 
 def test_the_error_names_what_the_thread_was_doing(make):
-    def failing(inputs, checkpoint):
+    def failing(entry, checkpoint):
         raise ValueError('poisoned')
 
     rebuilder = make(failing)

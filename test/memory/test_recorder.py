@@ -7,11 +7,12 @@ from rmuscle_ros.memory.recorder import EpisodeRecorder
 TASK = TaskKey('stack the cups', 'mini', ('cam',))
 OTHER = TaskKey('stack the cups', 'mini', ('cam', 'other'))
 NOTHING = np.zeros(0, np.float32)
+VELOCITY = np.zeros((2, 3, 1), np.float16)
 
 
 def record(recorder, task=TASK, calls=2):
     for _ in range(calls):
-        recorder.add(task, None, NOTHING, None, NOTHING, NOTHING)
+        recorder.add(task, None, NOTHING, None, NOTHING, NOTHING, VELOCITY)
     return recorder
 
 
@@ -20,6 +21,7 @@ def test_entries_are_numbered_and_carry_the_episode():
     assert end.admitted
     assert [entry.id for entry in episode.entries] == [f'{episode.id}/0', f'{episode.id}/1']
     assert (end.episode_id, end.entries, episode.task) == (episode.id, 2, TASK)
+    assert all(entry.velocity is VELOCITY for entry in episode.entries)
 
 
 def test_one_unrecorded_call_spoils_the_episode():

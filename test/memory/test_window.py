@@ -1,14 +1,15 @@
 import numpy as np
 import pytest
+from bare_entries import bare_entry
 
-from rmuscle_ros.memory.entry import Entry, Episode, TaskKey
+from rmuscle_ros.memory.entry import Episode, TaskKey
 from rmuscle_ros.memory.window import Window
 
 TASK = TaskKey('task', 'model', ('cam',))
 
 
 def episode(name, length):
-    entries = tuple(Entry(name, i, None, None, None, None, None) for i in range(length))
+    entries = tuple(bare_entry(name, i) for i in range(length))
     return Episode(name, TASK, True, entries)
 
 

@@ -23,6 +23,7 @@ from rmuscle_ros.types import (
     PolicyStatus,
     Provenance,
     Reason,
+    ShadowStatus,
     StageTimes,
     WindowStatus,
 )
@@ -82,6 +83,7 @@ class FakePolicy:
         self.fault: Exception | None = None
         self.rebuild_error: str | None = None
         self.recording = False
+        self.shadow = ShadowStatus()
         self.observations: list[Observation] = []
         self.tuned: dict[str, Any] = {}
         self.resets = self.ends = self.warm_ups = self.closes = 0
@@ -127,6 +129,7 @@ class FakePolicy:
             window=WindowStatus(),
             rebuild_error=self.rebuild_error,
             recording=self.recording,
+            shadow=self.shadow,
         )
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """For tests that talk to running processes: a peer on their domain, and waiting with a limit."""
 
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -41,6 +42,20 @@ def wait_for(condition, what, timeout_s=20.0, check=lambda: None):
         check()
         assert time.monotonic() < end_s, f'waited {timeout_s:g} s for {what}'
         time.sleep(0.02)
+    return found
+
+
+def processes_of(directory):
+    """Command lines of running processes that name ``directory``."""
+    found = []
+    for entry in os.listdir('/proc'):
+        try:
+            with open(f'/proc/{entry}/cmdline', 'rb') as file:
+                line = file.read().replace(b'\0', b' ').decode()
+        except OSError:
+            continue
+        if re.search(re.escape(str(directory)), line):
+            found.append(line)
     return found
 
 

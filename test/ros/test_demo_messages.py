@@ -26,7 +26,8 @@ def chunk(**changes):
         'drift': 0.01,
         'reference_id': 'a/3',
         'rho_p': 0.4,
-        'rho_n': 0.5,
+        'rho_n': 0.0,
+        'error_estimate': 0.018,
         **changes,
     }
     actions = np.zeros((50, 2), np.float32)
@@ -39,18 +40,20 @@ def test_a_call_keeps_its_provenance_and_gets_its_times():
     assert (record.mode, record.reason) == (Mode.CACHED, Reason.CACHED)
     assert (record.vision_ms, record.prefill_ms, record.denoise_ms) == (5.0, 20.0, 70.0)
     assert (record.similarity, record.drift, record.reference_id) == (0.97, 0.01, 'a/3')
+    assert (record.rho_p, record.rho_n, record.error_estimate) == (0.4, 0.0, 0.018)
     assert (record.horizon, record.period_s, record.skipped_rows) == (50, 0.02, 6)
     assert record.observation_age_ms == pytest.approx(120.0 - 97.0)
 
 
 def test_no_data_is_none_not_nan_or_empty():
-    empty = dict.fromkeys(('similarity', 'drift', 'reference_id', 'rho_p', 'rho_n'))
+    names = ('similarity', 'drift', 'reference_id', 'rho_p', 'rho_n', 'error_estimate')
+    empty = dict.fromkeys(names)
     dense = chunk(mode=Mode.DENSE, reason=Reason.NO_REFERENCE, **empty)
     record = call_record(chunk_message(dense, skipped_rows=0), time_s=0.0, now_s=101.0)
     assert all(getattr(record, name) is None for name in empty)
 
 
 def test_a_window_without_rebuilds_has_no_median():
-    message = CacheStatus(window_entries=3, window_bytes=10, rebuild_ms_p50=math.nan)
+    message = CacheStatus(window_entries=3, rebuild_jobs=2, rebuild_ms_p50=math.nan)
     window = window_status(message)
-    assert (window.entries, window.bytes, window.rebuild_ms_p50) == (3, 10, None)
+    assert (window.entries, window.jobs, window.rebuild_ms_p50) == (3, 2, None)

@@ -1,16 +1,13 @@
-"""The order and the scenes of the demo's episodes, and its parameter files."""
+"""The order and the scenes of the demo's episodes."""
 
 import pytest
 
-from rmuscle_ros.errors import ConfigError
 from rmuscle_ros.eval.records import CACHED, REFERENCE
 from rmuscle_ros.ros.demo.plan import (
     PlannedEpisode,
     plan,
-    read_parameters,
     replacement,
     untrained,
-    write_parameters,
 )
 
 
@@ -46,26 +43,6 @@ def test_only_cached_episodes_use_the_cache_and_only_references_are_recorded():
     for episode in plan(2, 2, 2, seed=0):
         assert episode.cache_enabled == (episode.kind == 'cached')
         assert episode.recorded == (episode.kind == 'reference')
-
-
-def test_parameter_files_survive_a_round_trip(tmp_path):
-    values = {'cache.rho_p': 0.4, 'instruction': 'lift it', 'cache.enabled': False, 'n': 30.0}
-    write_parameters(values, tmp_path / 'deep' / 'file.yaml')
-    assert read_parameters(tmp_path / 'deep' / 'file.yaml') == values
-
-
-def test_nested_sections_become_dotted_keys(tmp_path):
-    path = tmp_path / 'file.yaml'
-    path.write_text('/**:\n  ros__parameters:\n    cache:\n      rho_p: 0.4\n')
-    assert read_parameters(path) == {'cache.rho_p': 0.4}
-
-
-@pytest.mark.parametrize('text', ['', 'rmuscle:\n  a: 1\n', '- 1\n', '{'])
-def test_a_file_of_another_form_is_refused_with_its_name(tmp_path, text):
-    path = tmp_path / 'file.yaml'
-    path.write_text(text)
-    with pytest.raises(ConfigError, match=r'file\.yaml: not a parameter file'):
-        read_parameters(path)
 
 
 def test_a_policy_without_a_checkpoint_counts_as_untrained():

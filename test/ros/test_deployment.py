@@ -38,6 +38,14 @@ def test_simulated_time_is_published_by_the_station_and_used_by_the_node(files):
     assert node.parameters == {'use_sim_time': True}
 
 
+def test_a_preset_comes_after_the_parameter_file(files):
+    node = Deployment.from_arguments(defaults(files, preset='paper')).node()
+    words = node.arguments()
+    assert words.index('--params-file') < words.index('cache.anchors:=[0, 5]')
+    assert {'cache.guard:=false', 'cache.rho_p:=0.4', 'cache.unselected:="hold"'} <= set(words)
+    assert not Deployment.from_arguments(defaults(files)).node().parameters
+
+
 def test_namespace_and_log_level_reach_every_process(files):
     values = defaults(files, namespace='cell_1', log_level='debug')
     for process in Deployment.from_arguments(values).processes():
@@ -47,7 +55,8 @@ def test_namespace_and_log_level_reach_every_process(files):
 
 
 def test_launch_arguments_lead_back_to_the_same_deployment(files):
-    deployment = Deployment.from_arguments(defaults(files, namespace='a', autostart='false'))
+    changes = {'namespace': 'a', 'autostart': 'false', 'preset': 'fixed'}
+    deployment = Deployment.from_arguments(defaults(files, **changes))
     values = dict(text.split(':=', 1) for text in deployment.launch_arguments())
     assert Deployment.from_arguments(defaults(files) | values) == deployment
 
@@ -59,6 +68,7 @@ def test_launch_arguments_lead_back_to_the_same_deployment(files):
         ({'station_params_file': '/nowhere.yaml'}, 'station_params_file: no file'),
         ({'sim': 'yes'}, "sim: found 'yes', expected true or false"),
         ({'log_level': 'loud'}, "log_level: found 'loud', expected one of debug"),
+        ({'preset': 'papre'}, "preset: found 'papre', expected one of default, fixed, paper"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(files, changes, message):

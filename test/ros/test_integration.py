@@ -1,8 +1,6 @@
 """Both executables as processes, with the YAML in config/ and the real policy."""
 
 import json
-import os
-import re
 import signal
 import subprocess
 import sys
@@ -14,7 +12,7 @@ import pytest
 pytest.importorskip('rclpy', reason='rclpy is not importable: run through `make test`')
 
 from diagnostic_msgs.msg import DiagnosticArray
-from ros_support import Peer, deployment, environment, start, wait_for
+from ros_support import Peer, deployment, environment, processes_of, start, wait_for
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
@@ -142,17 +140,3 @@ def test_ctrl_c_stops_the_demo_and_its_processes(tmp_path):
     assert process.returncode == 130
     assert 'Traceback' not in output
     assert not processes_of(tmp_path), output
-
-
-def processes_of(directory):
-    """Command lines of running processes that name ``directory``."""
-    found = []
-    for entry in os.listdir('/proc'):
-        try:
-            with open(f'/proc/{entry}/cmdline', 'rb') as file:
-                line = file.read().replace(b'\0', b' ').decode()
-        except OSError:
-            continue
-        if re.search(re.escape(str(directory)), line):
-            found.append(line)
-    return found

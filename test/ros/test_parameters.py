@@ -16,9 +16,13 @@ from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from rmuscle_ros.config import PolicyConfig, fields_of
+from rmuscle_ros.config import PolicyConfig, fields_of, with_values
 from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.presets import PAPER
+from rmuscle_ros.ros.deployment import Deployment
+from rmuscle_ros.ros.parameter_files import read_parameters
 from rmuscle_ros.ros.parameters import Parameters
+from rmuscle_ros.ros.process import start_rclpy
 from rmuscle_ros.ros.settings import NodeSettings, check_wiring
 from rmuscle_ros.sim.aloha import CAMERAS, JOINT_NAMES
 
@@ -51,14 +55,16 @@ def test_every_field_is_a_parameter_with_description_and_range(ros_domain_id):
             for key, item, default in fields_of(config):
                 described = node.describe_parameter(key)
                 assert described.description == item.metadata['description']
-                expected = list(default) if isinstance(default, tuple) else default
-                assert node.get_parameter(key).value == expected
+                value = node.get_parameter(key).value
+                # Numbers come as an array of rclpy's own kind.
+                assert (tuple(value) if isinstance(default, tuple) else value) == default
         described = node.describe_parameter('cache.rho_p')
         assert described.floating_point_range[0].to_value == 1.0
         assert node.describe_parameter('cache.candidates').integer_range[0].from_value == 1
         constraints = node.describe_parameter('library.admit').additional_constraints
         assert 'success, all' in constraints
         assert node.get_parameter('cameras').type_ == Parameter.Type.STRING_ARRAY
+        assert node.get_parameter('cache.anchors').type_ == Parameter.Type.INTEGER_ARRAY
 
 
 def test_whole_number_for_a_double_is_converted(ros_domain_id):
@@ -82,6 +88,17 @@ def test_whole_number_for_a_double_is_converted(ros_domain_id):
             r"library\.admit: found 'some', expected one of success, all",
         ),
         ({'cameras': 'cam_high'}, "cameras: found 'cam_high', expected a list of names"),
+        ({'cache__anchors': 5}, r'cache\.anchors: found 5, expected a list of whole numbers'),
+        (
+            {'cache__anchors': [0.0, 5.0]},
+            r'cache\.anchors: found \[0\.0, 5\.0\], expected a',
+        ),
+        ({'cache__anchors': [True]}, r'cache\.anchors: found \[True\], expected a list of whole'),
+        (
+            {'cache__anchors': '[0, 5]'},
+            r"cache\.anchors: found '\[0, 5\]', expected a list",
+        ),
+        ({'cameras': [1, 2]}, r'cameras: found \[1, 2\], expected a list of names'),
         ({'controllers__names': ['names']}, "'names' cannot name a controller"),
     ],
 )
@@ -110,6 +127,30 @@ def test_yaml_file_with_unknown_keys_is_one_warning_that_names_them(
     assert len(warnings) == 1
     assert 'cache.rho_q (did you mean cache.rho_p?)' in warnings[0]
     assert 'cache.similarity_treshold (did you mean cache.similarity_threshold?)' in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ('text', 'reason'),
+    [('[0, 2.5]', 'should be of same type'), ('[0, two]', 'should be of same type')],
+)
+def test_a_yaml_list_of_mixed_types_is_refused_by_line(ros_domain_id, tmp_path, text, reason):
+    path = tmp_path / 'mixed.yaml'
+    path.write_text(f'/**:\n  ros__parameters:\n    cache.anchors: {text}\n')
+    with pytest.raises(ConfigError, match=f'{reason}.*line_num 3'):
+        start_rclpy(['--ros-args', '--params-file', str(path)])
+
+
+@pytest.mark.parametrize('by', ['file', 'launch'])
+def test_a_preset_changes_its_own_values_of_the_shipped_file(ros_domain_id, by):
+    shipped = ROOT / 'config' / 'aloha.yaml'
+    files = ['--params-file', str(ROOT / 'config' / 'presets' / 'paper.yaml')]
+    arguments = ['--ros-args', '--params-file', str(shipped), *files]
+    if by == 'launch':
+        arguments = Deployment(shipped, shipped, preset='paper').node().arguments()
+    with declared(ros_domain_id, [], arguments) as (_, found, _):
+        values = read_parameters(shipped)
+        caches = {key: values[key] for key in values if key.startswith('cache.')}
+        assert found.policy_config().cache == with_values(PolicyConfig(), caches | PAPER).cache
 
 
 def test_shipped_parameters_fit_the_simulated_station(ros_domain_id, capfd):
@@ -143,9 +184,13 @@ def test_after_configure_only_live_parameters_change(ros_domain_id):
         live = {
             'cache.rho_p': 0.25,
             'cache.rho_n': 0.5,
+            'cache.guard': False,
+            'cache.error_budget': 0.01,
             'cache.enabled': False,
             'cache.similarity_threshold': 0.9,
             'library.record': True,
+            'shadow.every': 1,
+            'shadow.warn_error': 0.05,
             'execution_horizon': 5,
         }
         for name, value in live.items():
@@ -165,7 +210,7 @@ def _another(value: Any) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, tuple):
-        return ['other']
+        return [0, 3] if value and isinstance(value[0], int) else ['other']
     return {'str': 'other', 'int': 6, 'float': 0.95}[type(value).__name__]
 
 
@@ -176,7 +221,7 @@ def test_bad_live_value_is_refused_and_not_applied(ros_domain_id, value):
         result = node.set_parameters([Parameter('cache.rho_p', value=value)])[0]
         assert not result.successful
         assert 'cache.rho_p' in result.reason
-        assert found['cache.rho_p'] == 0.4
+        assert found['cache.rho_p'] == PolicyConfig().cache.rho_p
         assert not applied
 
 
@@ -192,7 +237,7 @@ def test_reason_of_a_refusing_policy_is_handed_on(ros_domain_id, error):
         result = other.set_parameters([Parameter('cache.rho_p', value=0.5)])[0]
         assert not result.successful
         assert 'too bold' in result.reason
-        assert found['cache.rho_p'] == 0.4
+        assert found['cache.rho_p'] == PolicyConfig().cache.rho_p
         other.destroy_node()
 
 

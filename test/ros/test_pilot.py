@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fake_policy import CAMERAS, HORIZON, JOINTS, PERIOD_S, FakePolicy
@@ -12,7 +14,7 @@ from rmuscle_ros.ros.pilot import Pilot
 from rmuscle_ros.ros.sampling import JOINTS as JOINT_SOURCE
 from rmuscle_ros.ros.sampling import Limits, Now, Sampler
 from rmuscle_ros.ros.settings import EpisodeSettings, NodeSettings
-from rmuscle_ros.types import Observation
+from rmuscle_ros.types import Observation, Reason
 
 MEASURED = dict.fromkeys(JOINTS, 0.5)
 PIXELS = np.zeros((4, 4, 3), np.uint8)
@@ -104,6 +106,19 @@ def test_one_chunk_per_execution_horizon(bench):
     np.testing.assert_allclose(gaps_s, 10 * PERIOD_S, atol=0.021)
     assert not bench.holds
     assert not any(bench.faults.of(name) for name in (POLICY, OBSERVATIONS, SCHEDULE))
+
+
+def test_it_keeps_which_share_its_calls_recomputed(bench):
+    infer = bench.policy.infer
+
+    def cached(observation):
+        chunk = infer(observation)
+        origin = replace(chunk.provenance, reason=Reason.CACHED, rho_p=0.4)
+        return replace(chunk, provenance=origin)
+
+    bench.policy.infer = cached
+    bench.fly(1.0)
+    assert bench.pilot.shares.count().calls == {0.4: len(bench.sent)}
 
 
 def test_calls_do_not_start_earlier_than_needed(bench):

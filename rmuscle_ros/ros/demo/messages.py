@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from rmuscle_ros.eval.records import CallRecord
 from rmuscle_ros.msg import ActionChunk, CacheStatus
-from rmuscle_ros.ros.conversions import to_seconds
+from rmuscle_ros.ros.conversions import known, to_seconds
 from rmuscle_ros.types import Mode, Reason, WindowStatus
 
 
@@ -30,6 +28,7 @@ def call_record(message: ActionChunk, time_s: float, now_s: float) -> CallRecord
         reference_id=message.reference_id or None,
         rho_p=known(message.rho_p),
         rho_n=known(message.rho_n),
+        error_estimate=known(message.error_estimate),
         observation_stamp_s=stamp_s,
         observation_age_ms=known(1e3 * (now_s - stamp_s) - message.total_ms),
         joint_names=tuple(message.joint_names),
@@ -49,9 +48,5 @@ def window_status(message: CacheStatus) -> WindowStatus:
         rebuilds=message.rebuilds,
         rebuild_ms_p50=known(message.rebuild_ms_p50),
         misses=message.rebuild_misses,
+        jobs=message.rebuild_jobs,
     )
-
-
-def known(value: float) -> float | None:
-    """The messages' NaN, "no data", as None."""
-    return None if math.isnan(value) else value

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import yaml
-
-from rmuscle_ros.config import PolicyConfig, flatten
-from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.config import PolicyConfig
 from rmuscle_ros.eval.records import CACHED, DENSE, REFERENCE
 
 COMPARISON_SEED_OFFSET = 100
@@ -68,23 +64,6 @@ def replacement(failed: PlannedEpisode, references: int) -> PlannedEpisode | Non
     if failed.kind != REFERENCE or index >= references * (1 + MOST_RETRIES):
         return None
     return PlannedEpisode(REFERENCE, index, failed.seed + RETRY_SEED_OFFSET)
-
-
-def read_parameters(path: Path) -> dict[str, Any]:
-    """The parameters that a YAML of the form ``/**: ros__parameters:`` gives, dotted keys."""
-    try:
-        tree = yaml.safe_load(path.read_text())
-        return flatten(tree['/**']['ros__parameters'] or {})
-    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise ConfigError(
-            f'{path}: not a parameter file ({error!r}); expected "/**:" with "ros__parameters:"'
-        ) from error
-
-
-def write_parameters(values: Mapping[str, Any], path: Path) -> None:
-    """Write ``values`` (dotted keys) as a parameter file for any node in any namespace."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump({'/**': {'ros__parameters': dict(values)}}, sort_keys=True))
 
 
 def untrained(parameters: Mapping[str, Any]) -> bool:

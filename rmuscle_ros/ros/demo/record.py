@@ -14,11 +14,30 @@ from rmuscle_ros.ros.demo.plan import SEED_POLICY
 from rmuscle_ros.ros.demo.recorder import Facts
 from rmuscle_ros.ros.demo.setup import UNTRAINED_NOTE, Setup
 
+# Of the caches, those that say what a cached call computes and when there is one.
+CACHE_SETTINGS = (
+    'guard',
+    'error_budget',
+    'rho_p',
+    'references',
+    'rho_n',
+    'unselected',
+    'similarity_threshold',
+    'drift_fence',
+)
+
 
 def run_record(
-    setup: Setup, episodes: Sequence[EpisodeRecord], facts: Facts, started: str
+    setup: Setup,
+    episodes: Sequence[EpisodeRecord],
+    facts: Facts,
+    started: str,
+    calibration_s: float | None,
 ) -> RunRecord:
-    """The whole run. ``started``: date and time as text."""
+    """The whole run.
+
+    started: date and time as text. calibration_s: waited for it before anything was compared.
+    """
     return RunRecord(
         episodes=tuple(episodes),
         model=ModelRecord(
@@ -28,7 +47,7 @@ def run_record(
             trained=setup.trained,
             note='' if setup.trained else UNTRAINED_NOTE,
         ),
-        settings=_settings(setup, facts),
+        settings=_settings(setup, facts) | {'calibration_wait_s': calibration_s},
         versions=machine.versions() | {'rmw': get_rmw_implementation_identifier()},
         machine=machine.machine(),
         window=facts.window,
@@ -46,12 +65,9 @@ def _settings(setup: Setup, facts: Facts) -> dict[str, Any]:
     values = {key: default for key, _, default in fields_of(PolicyConfig())} | dict(
         setup.parameters
     )
-    chosen = {
-        name: values[f'cache.{name}']
-        for name in ('rho_p', 'rho_n', 'group_len', 'similarity_threshold')
-    }
     return {
-        **chosen,
+        **{name: values[f'cache.{name}'] for name in CACHE_SETTINGS},
+        'anchors': list(values['cache.anchors']),
         'drift_limits': list(facts.drift_limits) or None,
         'denoise_steps': values['engine.denoise_steps'],
         'execution_horizon': values.get('execution_horizon'),

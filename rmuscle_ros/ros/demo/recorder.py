@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -104,6 +104,10 @@ class Recorder:
         """Calls of this episode so far."""
         with self._lock:
             return len(self._take.calls) if self._take else 0
+
+    def problems(self) -> Sequence[str]:
+        """Errors that were heard, in words."""
+        return self.facts().incidents
 
     def finish(self, planned: PlannedEpisode, admitted: bool | None, note: str) -> EpisodeRecord:
         """The record of the episode that ``begin`` started."""

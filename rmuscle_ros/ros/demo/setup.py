@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rmuscle_ros.config import PolicyConfig, with_values
 from rmuscle_ros.errors import ConfigError
-from rmuscle_ros.ros.demo.plan import read_parameters, untrained, write_parameters
-from rmuscle_ros.ros.deployment import PACKAGE, Deployment
-from rmuscle_ros.ros.overlay import find_setup_script, overlay_prefix, ros_environment
+from rmuscle_ros.presets import PRESETS
+from rmuscle_ros.ros.demo.plan import untrained
+from rmuscle_ros.ros.deployment import Deployment
+from rmuscle_ros.ros.local_run import claim_domain
+from rmuscle_ros.ros.parameter_files import config_directory, read_parameters, write_parameters
 from rmuscle_ros.ros.station.settings import StationConfig
 
 UNTRAINED_NOTE = (
@@ -42,14 +44,10 @@ class Setup:
 def prepare(args: argparse.Namespace) -> Setup:
     """Read and merge the parameter files, choose a domain; ConfigError or SetupError."""
     _check_counts(args)
-    domain_id = 1 + os.getpid() % 100
-    # For our own node and, through the environment, for the processes: nothing leaves the machine.
-    os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
-    os.environ['ROS_DOMAIN_ID'] = str(domain_id)
-    environment = ros_environment()
-    config = _config_directory(environment)
-    parameters = read_parameters(args.params_file or config / 'aloha.yaml')
-    parameters |= _chosen(args)
+    chosen = _chosen(args)
+    domain = claim_domain()
+    config = config_directory(domain.environment)
+    parameters = read_parameters(args.params_file or config / 'aloha.yaml') | chosen
     trained = not untrained(parameters)
     if not trained:
         parameters['library.admit'] = 'all'
@@ -60,9 +58,9 @@ def prepare(args: argparse.Namespace) -> Setup:
     return Setup(
         deployment=Deployment(params_file=params_file.resolve(), station_params_file=station),
         parameters=parameters,
-        environment=environment,
+        environment=domain.environment,
         log_directory=args.out / 'logs',
-        domain_id=domain_id,
+        domain_id=domain.domain_id,
         episode_length_s=length_s,
         trained=trained,
     )
@@ -77,18 +75,24 @@ def _check_counts(args: argparse.Namespace) -> None:
         raise ConfigError('nothing to run: --reference, --cached and --dense are all 0')
 
 
-def _config_directory(environment: Mapping[str, str]) -> Path:
-    prefix = overlay_prefix(environment.get('AMENT_PREFIX_PATH', ''))
-    if prefix is None:
-        return find_setup_script().parents[1] / 'config'
-    return prefix / 'share' / PACKAGE / 'config'
-
-
 def _chosen(args: argparse.Namespace) -> dict[str, Any]:
-    """The node's parameters that were given on the command line."""
-    values = {
+    """The caches' parameters that the command line gives; ConfigError for a bad one."""
+    options = {
+        'cache.error_budget': args.error_budget,
         'cache.rho_p': args.rho_p,
+        'cache.anchors': None if args.anchors is None else _steps(args.anchors),
         'cache.rho_n': args.rho_n,
-        'cache.group_len': args.group_len,
     }
-    return {name: value for name, value in values.items() if value is not None}
+    given = {key: value for key, value in options.items() if value is not None}
+    values = PRESETS[args.preset] | given
+    with_values(PolicyConfig(), values)
+    return values
+
+
+def _steps(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in text.split(','))
+    except ValueError as error:
+        raise ConfigError(
+            f'--anchors: found {text!r}, expected step numbers with commas, such as 0,2,5,8'
+        ) from error

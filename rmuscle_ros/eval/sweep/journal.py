@@ -1,0 +1,63 @@
+"""Finished measurements, one JSON line each, so that an interrupted sweep can go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.eval.sweep.identity import digest
+
+
+class Journal:
+    """Appended to, never rewritten; lines of other settings, software or scenes stay unused."""
+
+    def __init__(self, path: Path | None) -> None:
+        """path: the file, created when there is none; None keeps nothing.
+
+        ConfigError for a line that is none, except a last one cut short by a kill.
+        """
+        self._path = path
+        self._values: dict[str, Any] = {}
+        if path is not None and path.exists():
+            self._read(path)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, about: Mapping[str, Any]) -> Any:
+        """What was measured in exactly these circumstances; None when nothing was."""
+        return self._values.get(digest(about))
+
+    def put(self, about: Mapping[str, Any], label: str, value: Any) -> None:
+        """Keep ``value`` (JSON) of the circumstances ``about``; label: for a human reader."""
+        key = digest(about)
+        self._values[key] = value
+        if self._path is not None:
+            line = json.dumps({'key': key, 'label': label, 'value': value})
+            with self._path.open('a', encoding='utf-8') as file:
+                file.write(line + '\n')
+
+    def _read(self, path: Path) -> None:
+        try:
+            text = path.read_text(encoding='utf-8')
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f'{path}: cannot be read ({error}), expected the journal of an earlier sweep; '
+                'move it away to begin anew'
+            ) from error
+        lines = text.split('\n')
+        if lines.pop():
+            # Cut short: what follows must not be appended to it.
+            path.write_text(''.join(f'{line}\n' for line in lines), encoding='utf-8')
+        for number, line in enumerate(lines, start=1):
+            try:
+                found = json.loads(line)
+                self._values[found['key']] = found['value']
+            except (ValueError, KeyError, TypeError) as error:
+                raise ConfigError(
+                    f'{path}, line {number}: found {line[:60]!r}, expected a measurement of an '
+                    'earlier sweep; remove the line, or move the file away to begin anew'
+                ) from error

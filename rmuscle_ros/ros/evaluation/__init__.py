@@ -1,0 +1,1 @@
+"""``rmuscle eval --ros``: the closed-loop comparison through station and policy nodes."""
