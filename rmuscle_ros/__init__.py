@@ -3,8 +3,9 @@
 The map, and the import rule (a package may import those to its right; packages of one level do
 not import each other; ``test/test_imports.py`` enforces it over every module)::
 
-    cli -> ros -> eval, bench, train -> rollout -> policy, sim -> planning -> engine, memory
-        -> cache -> models -> nn -> kernels -> types, errors, config, presets, statistics, machine
+    cli -> ros -> eval, bench, train -> rollout -> policy, sim -> planning, refresh
+        -> engine, memory -> cache -> models -> nn -> kernels
+        -> types, errors, config, presets, statistics, machine
 
 types, errors, config   leaves: frozen dataclasses, exceptions, strict configuration
 presets                 leaf: named settings of the caches
@@ -16,6 +17,7 @@ cache                   the expanded reference state, neuron masks, the FFN runn
 memory                  reference episodes, retrieval, the sliding window, the rebuild thread
 engine                  runs a model under a plan: dense, cached, recorded
 planning                from a match and the settings to the plan of a call
+refresh                 recorded calls replayed for other masks
 policy                  ``infer(obs) -> ActionChunk``: joins engine and memory
 sim                     the MuJoCo ALOHA station, without ROS
 rollout                 a policy acts on the station, in one process

@@ -7,7 +7,6 @@ from start to end.
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from collections import Counter
@@ -26,7 +25,7 @@ from rmuscle_ros.engine.eager import EagerEngine, check_finite
 from rmuscle_ros.engine.plans import CallResult, Observed, Plan, RecordPlan
 from rmuscle_ros.errors import ConfigError
 from rmuscle_ros.memory.calibration import Checkpoint
-from rmuscle_ros.memory.entry import Entry, Episode, TaskKey
+from rmuscle_ros.memory.entry import Entry, TaskKey
 from rmuscle_ros.memory.library import Library
 from rmuscle_ros.memory.memory import Match, ReferenceMemory
 from rmuscle_ros.memory.recorder import EpisodeRecorder
@@ -41,6 +40,7 @@ from rmuscle_ros.planning import (
     plan_call,
     why_action_off,
 )
+from rmuscle_ros.refresh import record_episode_again
 from rmuscle_ros.types import (
     CALL_CATEGORIES,
     ActionChunk,
@@ -189,28 +189,12 @@ class Policy:
         ]
         with self._memory.gate.call():
             for episode in old:
-                library.replace(self._recorded_again(episode))
+                library.replace(
+                    record_episode_again(self._engine, episode, cache.anchors, cache.score)
+                )
         if old:
             self.reset()
         return len(old)
-
-    def _recorded_again(self, episode: Episode) -> Episode:
-        plan = RecordPlan(self._config.cache.anchors, self._config.cache.score)
-        entries = []
-        for entry in episode.entries:
-            observed = self._engine.observe(entry.inputs)
-            result = self._engine.run(observed, plan, entry.noise)
-            if result.recorded is None:
-                raise RuntimeError('a call under a RecordPlan recorded nothing')
-            entries.append(
-                dataclasses.replace(
-                    entry,
-                    masks=result.recorded.masks,
-                    actions=result.normalised,
-                    velocity=result.recorded.velocity,
-                )
-            )
-        return dataclasses.replace(episode, entries=tuple(entries))
 
     def tune(self, **changes: Any) -> None:
         """Change live options (keys of ``config.LIVE_OPTIONS``), from any thread.

@@ -25,7 +25,7 @@ LEVELS = (
     ('eval', 'bench', 'train'),
     ('rollout',),
     ('policy', 'sim'),
-    ('planning',),
+    ('planning', 'refresh'),
     ('engine', 'memory'),
     ('cache',),
     ('models',),
@@ -44,7 +44,18 @@ HOMES = {
     **dict.fromkeys(('builtin_interfaces', 'rcl_interfaces', 'rosgraph_msgs', 'std_srvs'), 'ros'),
     **dict.fromkeys(('rosidl_runtime_py', 'message_filters', 'tf2_ros'), 'ros'),
 }
-LIBRARY = ('policy', 'planning', 'engine', 'memory', 'cache', 'models', 'nn', 'kernels', *LEAVES)
+LIBRARY = (
+    'policy',
+    'planning',
+    'refresh',
+    'engine',
+    'memory',
+    'cache',
+    'models',
+    'nn',
+    'kernels',
+    *LEAVES,
+)
 
 
 def imported_names(tree: ast.AST, package: str) -> Iterator[str]:

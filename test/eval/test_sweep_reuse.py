@@ -10,7 +10,6 @@ import torch
 from rmuscle_ros.cache.action import ActionPlan
 from rmuscle_ros.engine.plans import CachedPlan
 from rmuscle_ros.eval.sweep import reuse
-from rmuscle_ros.eval.sweep.bench import recorded_with
 from rmuscle_ros.eval.sweep.reuse import Comparison, State, collect, work
 from rmuscle_ros.eval.sweep.variants import (
     FEWER,
@@ -20,6 +19,7 @@ from rmuscle_ros.eval.sweep.variants import (
     Variant,
     variants,
 )
+from rmuscle_ros.refresh import record_again
 from rmuscle_ros.rollout import Rollout
 
 ANCHORS = (0, 3, 7)
@@ -57,7 +57,7 @@ def errors(engine, state, *chosen):
     ids=lambda variant: variant.name,
 )
 def test_a_variant_is_what_the_engine_computes_with_an_exact_prefill(engine, state, variant):
-    entry = recorded_with(engine, state.entry, ANCHORS, variant.score or 'delta')
+    entry = record_again(engine, state.entry, ANCHORS, variant.score or 'delta')
     expanded = engine.expand(entry.inputs, noise=entry.noise)
     plan = ActionPlan(
         anchors=ANCHORS,

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
 
 from rmuscle_ros.config import with_values
 from rmuscle_ros.engine.eager import EagerEngine
-from rmuscle_ros.engine.plans import RecordPlan
 from rmuscle_ros.errors import ConfigError, RebuildError
 from rmuscle_ros.eval.modes import DENSE, DENSE_VALUES, EvalMode
 from rmuscle_ros.eval.oracle import DenseOracle
 from rmuscle_ros.eval.sweep.factors import Setting
 from rmuscle_ros.eval.workbench import Workbench
 from rmuscle_ros.memory.calibration import Pair
-from rmuscle_ros.memory.entry import Entry, Episode
+from rmuscle_ros.memory.entry import Episode
 from rmuscle_ros.memory.library import Library
 from rmuscle_ros.planning import needs_masks
 from rmuscle_ros.policy import Policy
+from rmuscle_ros.refresh import record_episode_again
 from rmuscle_ros.types import ActionChunk, Observation, Reason
 
 BUILD_S = 600.0
@@ -84,24 +83,8 @@ class SweepBench(Workbench):
             return episode
         key = (episode.id, anchors, score)
         if key not in self._recorded:
-            entries = tuple(
-                recorded_with(self._engine, entry, anchors, score) for entry in episode.entries
-            )
-            self._recorded[key] = dataclasses.replace(episode, entries=entries)
+            self._recorded[key] = record_episode_again(self._engine, episode, anchors, score)
         return self._recorded[key]
-
-
-def recorded_with(
-    engine: EagerEngine, entry: Entry, anchors: tuple[int, ...], score: str
-) -> Entry:
-    """The entry with the neuron masks of other anchors and another score; replays its call."""
-    plan = RecordPlan(anchors, score)
-    result = engine.run(engine.observe(entry.inputs), plan, entry.noise)
-    if result.recorded is None:
-        raise RuntimeError('a call under a RecordPlan recorded nothing')
-    return dataclasses.replace(
-        entry, masks=result.recorded.masks, velocity=result.recorded.velocity
-    )
 
 
 class SharedNoiseOracle(DenseOracle):

@@ -23,12 +23,12 @@ from rmuscle_ros.engine.plans import CachedPlan
 from rmuscle_ros.engine.runners import action_runner, skip_sampler
 from rmuscle_ros.engine.sampler import EulerSampler
 from rmuscle_ros.eval.markup import spread
-from rmuscle_ros.eval.sweep.bench import recorded_with
 from rmuscle_ros.eval.sweep.variants import FEWER, MASKED, RANDOM, Variant
 from rmuscle_ros.memory.entry import Entry, Episode
 from rmuscle_ros.memory.retrieval import KeyIndex
 from rmuscle_ros.memory.window import Window
 from rmuscle_ros.models.processing import prepare
+from rmuscle_ros.refresh import record_again
 from rmuscle_ros.rollout import Actor, roll_out
 from rmuscle_ros.sim.station import AlohaStation
 from rmuscle_ros.types import ACTION, ActionChunk, ModelInputs, Observation, Site
@@ -157,7 +157,7 @@ class Comparison:
     def _masks_of(self, entry: Entry, anchors: tuple[int, ...], score: str) -> NeuronMasks:
         key = (entry.id, anchors, score)
         if key not in self._masks:
-            self._masks[key] = recorded_with(self._engine, entry, anchors, score).masks
+            self._masks[key] = record_again(self._engine, entry, anchors, score).masks
         return self._masks[key]
 
 
