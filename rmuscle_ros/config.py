@@ -111,7 +111,7 @@ class CacheConfig:
         live=True,
     )
     anchors: tuple[int, ...] = option(
-        (0, 2, 5, 8),
+        (0, 3, 8),
         'Denoise steps that are computed densely; the first is 0. The steps between them are the '
         "Action Cache's.",
     )

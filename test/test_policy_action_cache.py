@@ -40,7 +40,7 @@ def test_steps_between_anchors_are_skipped_by_default(make, make_observation):
     call = policy.infer(make_observation(0, 30), noise=NOISE).provenance
     (_, plan, _), result = runs[0]
     assert (call.reason, call.rho_n, call.detail) == (Reason.CACHED, 0.0, '')
-    assert (plan.action.skips, plan.action.anchors) == (True, (0, 2, 5, 8))
+    assert (plan.action.skips, plan.action.anchors) == (True, (0, 3, 8))
     assert plan.action.masks is None and result.action_ffn is None
 
 
@@ -74,9 +74,9 @@ def test_a_plan_takes_of_the_entry_what_its_rules_need(
     [
         (
             {'cache.anchors': (0, 5)},
-            'anchors [0, 2, 5, 8] of 10 steps and score delta, expected [0, 5] of',
+            'anchors [0, 3, 8] of 10 steps and score delta, expected [0, 5] of',
         ),
-        ({'engine.denoise_steps': 12}, 'of 10 steps and score delta, expected [0, 2, 5, 8] of 12'),
+        ({'engine.denoise_steps': 12}, 'of 10 steps and score delta, expected [0, 3, 8] of 12'),
     ],
     ids=['anchors', 'steps'],
 )
@@ -213,7 +213,7 @@ def test_impossible_anchors_are_refused_before_the_first_call(make_policy, ancho
 
 
 def test_anchors_beyond_fewer_steps_are_refused(make_policy):
-    with pytest.raises(ConfigError, match=r'found \[0, 2, 5, 8\], expected .* below 6'):
+    with pytest.raises(ConfigError, match=r'found \[0, 3, 8\], expected .* below 6'):
         make_policy({'engine.denoise_steps': 6})
     make_policy({'engine.denoise_steps': 6, 'cache.anchors': (0, 2, 5)})
 

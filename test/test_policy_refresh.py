@@ -11,7 +11,7 @@ from rmuscle_ros.types import Reason
 OLD = OPEN | {'cache.rho_n': 0.5}
 CHANGES = {
     'anchors': {'cache.anchors': (0, 1, 4)},
-    'score and anchors': {'cache.anchors': (0, 5), 'cache.score': 'contribution'},
+    'score': {'cache.score': 'contribution'},
     'steps': {'engine.denoise_steps': 12},
 }
 changes = pytest.mark.parametrize('changed', CHANGES.values(), ids=CHANGES)
@@ -51,6 +51,7 @@ def test_what_is_recorded_again_equals_what_is_recorded_directly(make, changed):
         assert np.array_equal(again.masks.levels, expected.masks.levels)
         assert again.masks.anchors == expected.masks.anchors == policy._config.cache.anchors
         assert again.masks.steps == expected.masks.steps == policy._engine.sampler.steps
+        assert again.masks.score == expected.masks.score == policy._config.cache.score
         for name in ('velocity', 'actions', 'noise', 'key'):
             assert np.array_equal(getattr(again, name), getattr(expected, name)), name
         assert again.velocity.dtype == np.float16

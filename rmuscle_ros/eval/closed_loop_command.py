@@ -99,8 +99,10 @@ def prepare(args: argparse.Namespace, modes: Sequence[EvalMode]) -> tuple[Reques
     )
 
     def publish(result: dict[str, Any]) -> None:
+        # Files first: a closed pipe must not cost them.
+        written = _write(result, args.json, html)
         print(comparison_table.table(result))
-        _write(result, args.json, html)
+        print(''.join(f'wrote {path}\n' for path in written), end='')
 
     return request, publish
 
@@ -126,13 +128,12 @@ def _check_writable(path: Path) -> None:
         raise ConfigError(f'{path}: found a directory, expected the name of a file')
 
 
-def _write(result: dict[str, Any], json_path: Path | None, html_path: Path | None) -> None:
+def _write(result: dict[str, Any], json_path: Path | None, html_path: Path | None) -> list[Path]:
     if json_path is not None:
         json_path.write_text(json.dumps(result, indent=1, allow_nan=False) + '\n')
-        print(f'wrote {json_path}')
     if html_path is not None:
         # Imports Matplotlib.
         from rmuscle_ros.eval.comparison_page import page
 
         html_path.write_text(page(result), encoding='utf-8')
-        print(f'wrote {html_path}')
+    return [path for path in (json_path, html_path) if path is not None]

@@ -123,7 +123,7 @@ def rows(summary: Mapping[str, Any]) -> str:
 
 
 def steps(settings: Mapping[str, Any]) -> str:
-    """``denoising steps 0, 2, 5, 8 of 10 in full, the others skipped``; "" where not known."""
+    """``denoising steps 0, 3, 8 of 10 in full, the others skipped``; "" where not known."""
     anchors, rho_n = settings.get('anchors'), settings.get('rho_n')
     if anchors is None or rho_n is None:
         return ''

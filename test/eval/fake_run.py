@@ -53,7 +53,7 @@ def make_run(seed: int = 0) -> RunRecord:
             'guard': True,
             'error_budget': 0.02,
             'rho_p': 0.2,
-            'anchors': [0, 2, 5, 8],
+            'anchors': [0, 3, 8],
             'rho_n': 0.0,
             'similarity_threshold': 0.8,
             'drift_limits': [0.062, 0.041, 0.05],

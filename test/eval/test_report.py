@@ -122,7 +122,7 @@ def test_what_cached_calls_compute_is_said():
     mean = f'{summary["recomputed"]["mean"]:.0%}'.replace('%', ' %')
     assert mean in text
     assert 'chosen by the guard, error budget 0.02; 1 call over it ran densely' in text
-    assert 'denoising steps 0, 2, 5, 8 of 10 in full, the others skipped' in text
+    assert 'denoising steps 0, 3, 8 of 10 in full, the others skipped' in text
     fixed = dataclasses.replace(
         SMALL, settings={'guard': False, 'anchors': [0, 5], 'rho_n': 0.5, 'drift_fence': False}
     )
