@@ -21,7 +21,8 @@ refresh                 recorded calls replayed for other masks
 policy                  ``infer(obs) -> ActionChunk``: joins engine and memory
 sim                     the MuJoCo ALOHA station, without ROS
 rollout                 a policy acts on the station, in one process
-eval, bench             summaries, reports and timings, dense and cached side by side
+eval                    closed loop, other methods, characterisation, sweep, reports
+bench                   timings, dense and cached side by side
 train                   demonstrations, training, export of the shipped policy
 ros                     the only place that imports rclpy
 cli                     ``rmuscle ...``

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -249,6 +250,13 @@ LIVE_OPTIONS = {
 }
 
 
+# Keys of earlier versions, and what says the same now.
+REPLACED = {
+    'cache.group_len': 'list the steps that are computed densely in cache.anchors (group_len 5 of '
+    '10 steps is anchors [0, 5])',
+}
+
+
 def check_value(key: str, item: dataclasses.Field, value: Any) -> Any:
     """Return ``value`` in the field's own type, or raise ConfigError naming ``key``."""
     default = item.default
@@ -257,7 +265,7 @@ def check_value(key: str, item: dataclasses.Field, value: Any) -> Any:
         return _checked_list(key, tuple(default), value)
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind is float and number:
-        value = float(value)
+        value = _as_float(value)
     if type(value) is not kind:
         raise ConfigError(f'{key}: found {value!r}, expected a {kind.__name__} like {default!r}')
     low, high = item.metadata.get('minimum'), item.metadata.get('maximum')
@@ -265,10 +273,20 @@ def check_value(key: str, item: dataclasses.Field, value: Any) -> Any:
     too_high = high is not None and not value <= high
     if too_low or too_high:
         raise ConfigError(f'{key}: found {value}, expected {range_text(low, high)}')
+    if kind is float and not math.isfinite(value):
+        raise ConfigError(f'{key}: found {value}, expected a finite number')
     choices = item.metadata.get('choices')
     if choices and value not in choices:
         raise ConfigError(f'{key}: found {value!r}, expected one of {", ".join(choices)}')
     return value
+
+
+def _as_float(value: float) -> float:
+    """An integer too large for a float becomes infinity, which no option allows."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def _checked_list(key: str, default: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
@@ -295,11 +313,18 @@ def with_values(config: Any, values: Mapping[str, Any]) -> Any:
     known = {key: (item, old) for key, item, old in fields_of(config)}
     for key, value in values.items():
         if key not in known:
-            raise ConfigError(
-                f'{key}: unknown key{hint(key, known)}; known keys: {", ".join(sorted(known))}'
-            )
+            raise ConfigError(_why_unknown(key, value, known))
         config = _replace(config, key.split('.'), check_value(key, known[key][0], value))
     return config
+
+
+def _why_unknown(key: str, value: Any, known: Iterable[str]) -> str:
+    inside = sorted(name for name in known if name.startswith(f'{key}.'))
+    if inside:
+        return f'{key}: found {value!r}, expected a section with keys of {", ".join(inside)}'
+    if key in REPLACED:
+        return f'{key}: unknown key; it was replaced: {REPLACED[key]}'
+    return f'{key}: unknown key{hint(key, known)}; known keys: {", ".join(sorted(known))}'
 
 
 def hint(name: str, known: Iterable[str]) -> str:
@@ -332,7 +357,7 @@ def load_config(path: str | Path) -> PolicyConfig:
         tree = yaml.safe_load(path.read_text()) or {}
     except OSError as error:
         raise ConfigError(f'{path}: cannot be read ({error.strerror}); check the path') from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f'{path}: not valid YAML: {error}') from error
     if not isinstance(tree, Mapping):
         raise ConfigError(

@@ -261,6 +261,7 @@ class Policy:
     def _compare(self, entry: Entry, match: Entry, checkpoint: Checkpoint) -> CopyErrors:
         """For calibration: what copying the match's rows does to the entry's call."""
         state = self._engine.expand(match.inputs, checkpoint)
+        # Two shares say as much as all: the error per drift hardly depends on the share.
         shares = SHARES[1::2]
         return self._engine.copy_errors(entry.inputs, entry.noise, state, shares, checkpoint)
 

@@ -22,6 +22,7 @@ from rmuscle_ros.engine.plans import CachedPlan, CallResult, Observed, Plan, Rec
 from rmuscle_ros.engine.runners import action_runner, context_runner, skip_sampler
 from rmuscle_ros.engine.sampler import EulerSampler, Sampler
 from rmuscle_ros.errors import ConfigError, PolicyError
+from rmuscle_ros.kernels.token_drift import token_drift
 from rmuscle_ros.models.base import RowReuse, StepFfn, VlaModel
 from rmuscle_ros.types import ACTION, ModelInputs
 
@@ -144,7 +145,13 @@ class EagerEngine:
             raise ConfigError(
                 f'noise: found {np.shape(noise)}, expected {expected} (horizon, actions)'
             )
-        return np.asarray(noise, np.float32)
+        values = np.asarray(noise)
+        if values.dtype.kind not in 'fiu' or not np.isfinite(values).all():
+            raise ConfigError(
+                f'noise: found {values.dtype} with values that are not finite numbers, expected '
+                'draws from a standard normal distribution'
+            )
+        return values.astype(np.float32)
 
     def draw_noise(self) -> np.ndarray:
         """Standard normal float32 [H, A] from torch's global generator."""
@@ -203,16 +210,18 @@ class EagerEngine:
         features = self.model.vision(self._images(inputs), dense)
         prefix = self.model.embed(features, inputs)
         observed = Observed(inputs, prefix, visual_key(features), 0.0)
-        expected = self._actions(self.model.prefill(prefix, dense), noise, dense)
-        error, row_drift = {}, torch.zeros(len(prefix.visual))
+        record = RecordFfn(self._modules, prefix.visual)
+        cache = self.model.prefill(prefix, YieldingFfn(record, before_site))
+        expected = self._actions(cache, noise, dense)
+        first_site = next(iter(state.x))
+        row_drift = token_drift(record.x[first_site], state.x[first_site])
+        error = {}
         for share in shares:
             plan = CachedPlan((state,), share)
             context = context_runner(self._modules, observed, plan, self.device)
             cache = self.model.prefill(prefix, YieldingFfn(context, before_site))
             actions = self._actions(cache, noise, dense)
             error[share] = float(np.abs(actions - expected).mean())
-            if context.trace.row_drift is not None:
-                row_drift = context.trace.row_drift
         return CopyErrors(row_drift, error)
 
     def _actions(self, cache: Any, noise: np.ndarray, ffn: StepFfn) -> np.ndarray:

@@ -1,6 +1,9 @@
-"""What a run did: records of it, their summary and the report page.
+"""Measurements and what they show: JSON, a table for the terminal, one self-contained HTML page.
 
-``records`` holds what was observed, ``summary`` turns it into ``summary.json`` and the terminal
-table, ``report`` into one self-contained HTML page. May import policy, sim and everything to
-their right in the import rule, never ROS: nodes and drivers convert their messages to records.
+A run of the demo: ``records`` holds what was observed, ``summary`` and ``report`` tell it.
+``rmuscle eval``: ``modes`` names what is compared, ``workbench`` builds it, ``closed_loop`` runs
+it, ``comparison*`` turns the ``trials`` into figures and a page; ``methods`` holds the other
+methods. ``characterise``, ``sweep`` and ``separation`` are evaluations of their own. May import
+what is to the right of eval in the import rule, never ROS: nodes and drivers convert their
+messages to records.
 """

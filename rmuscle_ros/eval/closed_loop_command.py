@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.eval import files
 from rmuscle_ros.eval.modes import MODES, EvalMode, describe, find_modes
 from rmuscle_ros.sim.tasks import TASKS
 
@@ -33,6 +32,7 @@ examples:
 other evaluations:
   rmuscle eval characterise --help
   rmuscle eval separation --help
+  rmuscle eval sweep --help
 """
 
 
@@ -80,11 +80,13 @@ def prepare(args: argparse.Namespace, modes: Sequence[EvalMode]) -> tuple[Reques
     """What to compare, and where the result goes; ConfigError before anything runs."""
     if args.episodes < 1:
         raise ConfigError(f'--episodes: found {args.episodes}, expected at least 1')
+    if args.seed < 0:
+        raise ConfigError(f'--seed: found {args.seed}, expected a scene from 0 on')
     html = args.html or (args.json.with_suffix('.html') if args.json else None)
     if html is not None and html == args.json:
         raise ConfigError(f'--json: found {args.json}, whose page would be the same file')
     for path in filter(None, (args.json, html)):
-        _check_writable(path)
+        files.check_writable(path)
     # Imports PyTorch and MuJoCo, which --help does not need.
     from rmuscle_ros.eval import closed_loop, comparison_table
 
@@ -99,10 +101,7 @@ def prepare(args: argparse.Namespace, modes: Sequence[EvalMode]) -> tuple[Reques
     )
 
     def publish(result: dict[str, Any]) -> None:
-        # Files first: a closed pipe must not cost them.
-        written = _write(result, args.json, html)
-        print(comparison_table.table(result))
-        print(''.join(f'wrote {path}\n' for path in written), end='')
+        files.publish(result, args.json, html, _page, comparison_table.table)
 
     return request, publish
 
@@ -114,26 +113,8 @@ def command(args: argparse.Namespace) -> str:
     return shlex.join(['rmuscle', 'eval', *(['--ros'] if args.ros else []), *words])
 
 
-def _check_writable(path: Path) -> None:
-    """Before the run, not after it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise ConfigError(
-            f'{path}: cannot be written ({error.strerror}); name another file'
-        ) from error
-    if path.is_dir():
-        raise ConfigError(f'{path}: found a directory, expected the name of a file')
+def _page(result: dict[str, Any]) -> str:
+    # Imports Matplotlib.
+    from rmuscle_ros.eval.comparison_page import page
 
-
-def _write(result: dict[str, Any], json_path: Path | None, html_path: Path | None) -> list[Path]:
-    if json_path is not None:
-        json_path.write_text(json.dumps(result, indent=1, allow_nan=False) + '\n')
-    if html_path is not None:
-        # Imports Matplotlib.
-        from rmuscle_ros.eval.comparison_page import page
-
-        html_path.write_text(page(result), encoding='utf-8')
-    return [path for path in (json_path, html_path) if path is not None]
+    return page(result)

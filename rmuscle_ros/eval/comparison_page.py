@@ -99,7 +99,7 @@ def _tiles(result: Mapping[str, Any]) -> str:
     if calls['cached'] or rebuild:
         tiles['Calls that reused states'] = (
             words.percent(calls['cached'] / total),
-            f'{calls["cached"]} of {total}; the others ran densely',
+            f'{calls["cached"]} of {total}; nothing served the others',
         )
     if rebuild:
         tiles['Late rebuilds'] = (

@@ -40,7 +40,7 @@ def overview(result: Result) -> str:
         'Won / lost: scenes in which only this mode, or only dense, succeeded. Call and action '
         'error: means over the scenes of each scene’s mean, its dense calls included where they '
         'were compared; then the error’s 99th percentile over all calls. Dominated: another mode '
-        'is both faster and closer to dense.',
+        'is at least as fast and as close to dense, and better in one of the two.',
         kind='note',
     )
     return markup.table(header, rows) + note
@@ -157,8 +157,8 @@ def errors(result: Result) -> str:
 def calls(result: Result) -> str:
     """Why calls ran as they did, similarity, and the time of rebuilds."""
     header = (
-        'mode', 'calls', 'reused', 'fence', 'not ready', 'no reference', 'similarity p5', 'p50',
-        'rebuild p50', 'p99', 'longest', 'late',
+        'mode', 'calls', 'reused', 'fence or guard', 'not ready', 'no reference',
+        'similarity p5', 'p50', 'rebuild p50', 'p99', 'longest', 'late',
     )  # fmt: skip
     rows = []
     for name, mode in result['modes'].items():
@@ -183,9 +183,10 @@ def calls(result: Result) -> str:
     execution = result['execution']
     horizon_s = execution['horizon'] * execution['period_s']
     note = markup.paragraph(
-        'Reused: something of a reference or of an earlier call served; the rest ran densely, for '
-        'the reason given. Rebuild: work in the background, over the calls that left any; late '
-        f'when it took longer than the {horizon_s:g} s of execution leave after the call itself.',
+        'Reused: something of a reference or of an earlier call served; in the other calls '
+        'nothing did, for the reason given. Rebuild: work in the background, over the calls that '
+        f'left any; late when it took longer than the {horizon_s:g} s of execution leave after '
+        'the call itself.',
         kind='note',
     )
     return markup.table(header, rows) + note

@@ -34,6 +34,7 @@ GLOSSARY = {
     'reference': words.GLOSSARY['reference'],
     'similarity': words.GLOSSARY['similarity'],
     'fence': words.GLOSSARY['fence'],
+    'guard': words.GLOSSARY['guard'],
     'prefill, denoising': words.GLOSSARY['prefill, denoising'],
 }
 

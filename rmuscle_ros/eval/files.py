@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rmuscle_ros.errors import ConfigError
+
+Result = dict[str, Any]
 
 
 def check_writable(path: Path) -> None:
@@ -22,6 +27,21 @@ def check_writable(path: Path) -> None:
         raise ConfigError(f'{path}: found a directory, expected the name of a file')
 
 
-def write(path: Path, content: str) -> None:
-    path.write_text(content, encoding='utf-8')
-    print(f'wrote {path}')
+def publish(
+    result: Result,
+    json_path: Path | None,
+    html_path: Path | None,
+    page: Callable[[Result], str],
+    table: Callable[[Result], str],
+) -> None:
+    """Write the result and its page where a path is given, then print its table.
+
+    Files first: a closed pipe must not cost them. ``page`` runs only where there is a path.
+    """
+    if json_path is not None:
+        json_path.write_text(json.dumps(result, indent=1, allow_nan=False) + '\n')
+    if html_path is not None:
+        html_path.write_text(page(result), encoding='utf-8')
+    print(table(result))
+    for path in filter(None, (json_path, html_path)):
+        print(f'wrote {path}')

@@ -25,6 +25,7 @@ from rmuscle_ros.errors import ConfigError
 from rmuscle_ros.kernels.token_drift import token_drift, view_drift
 from rmuscle_ros.memory.calibration import calibrate
 from rmuscle_ros.memory.entry import Entry, Episode, TaskKey
+from rmuscle_ros.memory.memory import CALIBRATION_SIMILARITY
 from rmuscle_ros.memory.retrieval import KeyIndex
 from rmuscle_ros.models.processing import prepare
 from rmuscle_ros.models.registry import load_model
@@ -79,13 +80,13 @@ def run(args: argparse.Namespace) -> int:
     model = load_model(args.checkpoint, 0).model
     engine = EagerEngine(model, torch.device('cpu'), torch.float32, 10)
     result = measure(engine, args.references, args.tests, args.seed, print)
-    print(table(result))
     if args.json:
         _write(args.json, json.dumps(as_json(result), indent=2) + '\n')
     if args.html:
         from rmuscle_ros.eval.separation_page import page
 
         _write(args.html, page(result))
+    print(table(result))
     return 0
 
 
@@ -135,16 +136,15 @@ def _limits(
     def compare(entry: Entry, match: Entry, _checkpoint: Callable[[], None]) -> CopyErrors:
         return CopyErrors(token_drift(rows[entry.id], rows[match.id]), {})
 
-    *_, calibration = (
-        None,
-        *calibrate(episodes, compare, lambda: None, config.similarity_threshold, {}),
-    )
-    if calibration is None:
+    # As the policy does (``memory.memory``).
+    least = max(CALIBRATION_SIMILARITY, config.similarity_threshold)
+    calibrations = list(calibrate(episodes, compare, lambda: None, least, {}))
+    if not calibrations:
         raise ConfigError(
-            'found no two reference episodes that resemble each other above the similarity fence; '
-            'use more references'
+            'found no two reference episodes that resemble each other above similarity '
+            f'{least:g}, expected some: use more --references'
         )
-    return calibration.limits(config.drift_quantile, config.drift_slack)
+    return calibrations[-1].limits(config.drift_quantile, config.drift_slack)
 
 
 class _Recorder:

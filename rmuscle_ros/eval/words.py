@@ -43,7 +43,7 @@ GLOSSARY = {
     'similarity': 'cosine between what the cameras show now and the best matching reference.',
     'drift': 'how far the worst view has moved from the reference, as a part of its limit.',
     'reward': 'how far the task got, judged by the simulated task itself, from 0 to 4.',
-    'fence': 'a limit on similarity or drift; beyond it a call is computed densely.',
+    'fence': 'a limit on similarity or drift; beyond it no reference serves a call.',
     'prefill, denoising': 'reading images, instruction and state; then shaping the actions.',
 }
 

@@ -31,7 +31,7 @@ def check_references(count: int) -> None:
     """Raise ConfigError for fewer episodes than the caches can be calibrated on."""
     if count < 2:
         raise ConfigError(
-            f'references: found {count}, expected at least 2: the drift fence compares episodes'
+            f'references: found {count}, expected at least 2: drift fence and guard compare them'
         )
 
 

@@ -1,4 +1,5 @@
 """Reference episodes: the library, retrieval, the sliding window and the rebuild thread.
 
-Gets an injected ``expand`` function and knows no engine. May import cache and the leaves.
+Gets what an engine does (``expand``, ``compare``, ``dense_actions``) injected and knows
+none. May import cache and the leaves.
 """

@@ -60,12 +60,12 @@ def calibrate(
     episodes: Sequence[Episode],
     compare: Compare,
     checkpoint: Checkpoint,
-    similarity_threshold: float,
+    least_similarity: float,
     known: MutableMapping[str, Pair],
 ) -> Iterator[Calibration]:
     """Ever better calibrations of one task; none when no pair can be found.
 
-    Pairs below ``similarity_threshold`` do not count: the similarity fence would stop them.
+    Pairs below ``least_similarity`` do not count: they are no repetitions.
     known: pairs measured before, by entry; they are not measured again, and new ones are added.
     """
     if len(episodes) < 2:
@@ -73,7 +73,7 @@ def calibrate(
     checkpoint()
     pairs: dict[str, Pair] = {}
     for entry, match, similarity in matching_pairs(episodes, MAX_PAIRS):
-        if similarity < similarity_threshold:
+        if similarity < least_similarity:
             continue
         if entry.id not in known:
             known[entry.id] = _measured(compare(entry, match, checkpoint), entry)

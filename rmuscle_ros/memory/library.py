@@ -164,7 +164,7 @@ def read_episode(path: Path) -> Episode:
         if header['format'] != FORMAT:
             raise LibraryError(
                 f'{path}: found format {header["format"]}, this version reads {FORMAT}; record '
-                'the episode again'
+                'the episode again and move this file away'
             )
         if header['digest'] != _digest(tensors):
             raise LibraryError(

@@ -135,7 +135,7 @@ class ReferenceMemory:
                 ready.append((slot, state))
         if not ready:
             self._misses += 1
-            return Match(Reason.REFERENCE_NOT_READY, 'no slot above the fence is expanded', best)
+            return Match(Reason.REFERENCE_NOT_READY, self._why_not_ready(), best)
         slot = ready[0][0]
         states = tuple(state for _, state in ready)
         return Match(Reason.CACHED, '', slot.similarity, slot.entry, states, limits, guard)
@@ -145,12 +145,26 @@ class ReferenceMemory:
         slope = self.guard_slope()
         return None if slope is None else Guard(slope, self.config.error_budget)
 
+    def _why_not_ready(self) -> str:
+        window = self.status()
+        if window.skipped_over_cap and not window.capacity:
+            return (
+                f'not one expanded entry fits into cache.window_mib ({self.config.window_mib:g}); '
+                'raise it'
+            )
+        return 'no slot above the fence is expanded'
+
     def _why_not_calibrated(self) -> str:
+        if self._calibration is not None and self._calibration.slope is None:
+            return (
+                'the guard cannot be calibrated: the reference episodes are copies of each other; '
+                'record others, or set cache.guard to false'
+            )
         if len(self._episodes) < 2:
             return 'the drift fence and the guard need two reference episodes of the task'
         return (
             'the drift fence and the guard are being calibrated, or no two reference episodes '
-            'resemble each other above the similarity fence'
+            f'resemble each other above similarity {self._least_similarity:g}'
         )
 
     def note_drift(self, tripped: bool) -> None:
@@ -169,25 +183,30 @@ class ReferenceMemory:
         return Match(reason, detail, similarity)
 
     def add(self, episode: Episode) -> None:
-        """Admit an episode; its task's drift fence is calibrated anew in the background."""
+        """Admit an episode; fence and guard of its task are calibrated in the background."""
         self.library.add(episode)
         self._use(episode.task)
         self.calibrate(episode.task)
 
     def calibrate(self, task: TaskKey) -> None:
-        """Calibrate the fences of ``task`` in the rebuild thread, on the library as it is then."""
+        """Calibrate drift fence and guard of ``task`` in the rebuild thread."""
 
         def job(checkpoint: Callable[[], None]) -> None:
             for calibration in calibrate(
                 self.library.of_task(task),
                 self._compare,
                 checkpoint,
-                max(CALIBRATION_SIMILARITY, self.config.similarity_threshold),
+                self._least_similarity,
                 self.library.pairs,
             ):
                 self._calibrations[task] = calibration
 
-        self.rebuilder.submit(job, 'calibrating the fences')
+        self.rebuilder.submit(job, 'calibrating the drift fence and the guard')
+
+    @property
+    def _least_similarity(self) -> float:
+        """Pairs of entries below this are not calibrated on."""
+        return max(CALIBRATION_SIMILARITY, self.config.similarity_threshold)
 
     def drift_limits(self) -> np.ndarray | None:
         """The drift fence, float32 [views]; None while not calibrated."""

@@ -189,5 +189,5 @@ def _warning(
     return (
         f'cached actions differ from dense ones: {"; ".join(found)} (medians, normalised units; '
         f'shadow.warn_error is {limit:g}{own}). The references no longer fit what the robot sees: '
-        'record new ones, or recompute more (cache.rho_p, cache.rho_n)'
+        'record new ones, or recompute more (a smaller cache.error_budget, more cache.anchors)'
     )

@@ -1,6 +1,5 @@
 """Policies of a sweep share what must be equal, and nothing else."""
 
-import dataclasses
 import types
 
 import numpy as np
@@ -132,9 +131,7 @@ def test_shared_noise_is_compared_with_the_dense_answer_to_it(bench, build, make
     oracle = SharedNoiseOracle(engine, bench.noises())
     assert oracle.error(observation, noise, chunk) < 1e-6
     assert DenseOracle(engine).error(observation, noise, chunk) > 0.01
-    # The noise a dense call ran under is not known, and plays no part.
-    fallback = dataclasses.replace(
-        chunk.provenance, reason=Reason.FALLBACK_DRIFT, reference_id=None
-    )
-    dense = dataclasses.replace(chunk, provenance=fallback)
-    assert oracle.error(observation, noise, dense) == 0.0
+    policy.tune(enabled=False)
+    dense = policy.infer(observation, noise=noise)
+    assert oracle.error(observation, noise, dense) < 1e-6, 'a call without reference: its own'
+    assert oracle.error(observation, noise + 1, dense) > 0.01

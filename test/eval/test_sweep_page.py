@@ -124,7 +124,8 @@ def test_success_beyond_chance_is_named_with_what_chance_would_name(result):
     modes['rho_p 0.2']['mcnemar'] = {'better': 0, 'worse': 8, 'p': 0.0078}
     assert readings.success(modes) == (
         'The success rate differs from dense beyond chance in rho_p 0.2 (worse, p = 0.008); of '
-        f'{len(modes) - 1} tests about {0.05 * (len(modes) - 1):.0f} would say so by chance alone.'
+        f'{len(modes) - 1} tests at most about {0.05 * (len(modes) - 1):.0f} would say so by '
+        'chance alone.'
     )
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.eval import files
 from rmuscle_ros.sim.tasks import TASKS
 
 EXAMPLES = """examples:
@@ -45,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     for path in filter(None, (args.json, args.html)):
-        _check_writable(path)
+        files.check_writable(path)
     # Imports PyTorch and MuJoCo, which --help does not need.
     import torch
 
@@ -57,13 +55,7 @@ def run(args: argparse.Namespace) -> int:
     settings = Settings(args.task, args.references, args.tests, args.seed, args.admit)
     torch.set_num_threads(resolve_threads(EngineConfig().threads))
     result = study(load_model(args.checkpoint, 0), settings)
-    print(table(result))
-    if args.json:
-        _write(args.json, json.dumps(result, indent=1, allow_nan=False) + '\n')
-    if args.html:
-        from rmuscle_ros.eval.characterise.page import page
-
-        _write(args.html, page(result))
+    files.publish(result, args.json, args.html, _page, table)
     return 0
 
 
@@ -80,20 +72,8 @@ def table(result: Mapping[str, Any]) -> str:
     return '\n'.join(lines)
 
 
-def _check_writable(path: Path) -> None:
-    """Before the run, not after it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise ConfigError(
-            f'{path}: cannot be written ({error.strerror}); name another file'
-        ) from error
-    if path.is_dir():
-        raise ConfigError(f'{path}: found a directory, expected the name of a file')
+def _page(result: dict[str, Any]) -> str:
+    # Imports Matplotlib.
+    from rmuscle_ros.eval.characterise.page import page
 
-
-def _write(path: Path, content: str) -> None:
-    path.write_text(content, encoding='utf-8')
-    print(f'wrote {path}')
+    return page(result)

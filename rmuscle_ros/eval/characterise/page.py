@@ -25,8 +25,8 @@ METHOD = (
     'neurons are studied for the test calls above the similarity fence: the others run densely.',
     'Shares are computed per call and layer, then averaged. Thin lines are single layers.',
     'Drift: rms(x − x_ref) / rms(x) of an image row at the input of a prefill FFN.',
-    'A neuron counts as important when it is in the mask: the top half by its score, summed over '
-    'the rows and steps between two anchors.',
+    'A neuron counts as important when it is in the mask: the top {rho_n} by its score, summed '
+    'over the rows and steps between two anchors.',
     'FLOPs: 2 per weight and row for matrix products, convolutions and attention. Time also goes '
     'into what has no FLOPs: bounds are not promises.',
 )
@@ -193,9 +193,11 @@ def _method(result: Mapping[str, Any]) -> str:
         'schedule': f'{settings["denoise_steps"]} denoise steps in groups of '
         f'{settings["group_len"]}; the first of a group is its anchor',
     }
+    rho_n = words.percent(settings['rho_n'])
+    method = [sentence.format(rho_n=rho_n) for sentence in METHOD]
     columns = (
         f'<div>{markup.key_values(facts)}</div>',
-        f'<div>{markup.bullets(METHOD)}</div>',
+        f'<div>{markup.bullets(method)}</div>',
     )
     cards = ''.join(
         f'<div><h3>{name}</h3>{markup.key_values(values)}</div>'

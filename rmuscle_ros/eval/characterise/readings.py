@@ -223,9 +223,8 @@ def overlap(result: Mapping[str, Any]) -> list[str]:
         f'other task ({_against(other, "overlap_other_task")}); two random masks share '
         f'{words.percent(result["overlap"]["chance"])}.',
         f'Whatever their phase, calls of the same task share {_mean(kinds["same_task"])} and '
-        f'calls of the other task {_mean(kinds["other_task"])}. With itself under another noise, '
-        'the ceiling for a reference that has a noise of its own, a call shares '
-        f'{_mean(kinds["other_noise"])}.',
+        f'calls of the other task {_mean(kinds["other_task"])}. With itself under another noise a '
+        f'call shares {_mean(kinds["other_noise"])}.',
     ]
 
 

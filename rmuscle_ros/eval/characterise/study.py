@@ -50,7 +50,7 @@ class Settings:
         if self.references < 2 or self.tests < 1 or self.seed < 0:
             raise ConfigError(
                 f'found {self.references} references, {self.tests} tests from scene {self.seed} '
-                'on, expected at least 2 references (the drift fence compares episodes), 1 test '
+                'on, expected at least 2 references (the drift fence compares them), 1 test '
                 'and a scene from 0 on'
             )
         first, last = self.test_scenes.start, self.other_scenes.stop - 1

@@ -19,7 +19,7 @@ from rmuscle_ros.memory.library import Library
 from rmuscle_ros.planning import needs_masks
 from rmuscle_ros.policy import Policy
 from rmuscle_ros.refresh import record_episode_again
-from rmuscle_ros.types import ActionChunk, Observation, Reason
+from rmuscle_ros.types import ActionChunk, Observation
 
 BUILD_S = 600.0
 DENSE_SETTING = Setting(DENSE, DENSE_VALUES, 0)
@@ -96,9 +96,8 @@ class SharedNoiseOracle(DenseOracle):
         self._noise_of = noise_of
 
     def error(self, observation: Observation, noise: np.ndarray, chunk: ActionChunk) -> float:
-        provenance = chunk.provenance
-        if provenance.reason is not Reason.CACHED or provenance.reference_id is None:
-            # A dense call, whatever its noise was: it would be compared with itself.
-            return 0.0
-        noise = self._noise_of[provenance.reference_id]
-        return super().error(observation, noise, chunk)
+        # A call takes another noise only from a reference that serves it.
+        reference = chunk.provenance.reference_id
+        return super().error(
+            observation, noise if reference is None else self._noise_of[reference], chunk
+        )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from pathlib import Path
 from typing import Any
 
 from rmuscle_ros.errors import ConfigError
-from rmuscle_ros.eval.files import check_writable, write
+from rmuscle_ros.eval import files
 from rmuscle_ros.eval.sweep.factors import ALL, describe, find_factors
 from rmuscle_ros.sim.tasks import TASKS
 
@@ -75,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             f'and of the journal ({kept})'
         )
     for path in filter(None, (args.json, html)):
-        check_writable(path)
+        files.check_writable(path)
     # Imports PyTorch and MuJoCo, which --help does not need.
     from rmuscle_ros.eval.sweep import run as sweep
     from rmuscle_ros.eval.sweep.journal import Journal
@@ -92,27 +91,27 @@ def run(args: argparse.Namespace) -> int:
     )
 
     def publish(result: dict[str, Any]) -> None:
-        print(table(result))
-        if args.json:
-            write(args.json, json.dumps(result, indent=1, allow_nan=False) + '\n')
-        if html:
-            # Imports Matplotlib.
-            from rmuscle_ros.eval.sweep.page import page
-
-            write(html, page(result))
+        files.publish(result, args.json, html, _page, table)
 
     sweep.run(request, Journal(kept), publish)
     return 0
 
 
 def _check(args: argparse.Namespace, closed_loop: bool) -> None:
-    for name, least in (('episodes', 1), ('states', 0), ('references', 2)):
+    for name, least in (('episodes', 1), ('seed', 0), ('states', 0), ('references', 2)):
         if getattr(args, name) < least:
             raise ConfigError(f'--{name}: found {getattr(args, name)}, expected at least {least}')
     if not closed_loop and not args.states:
         raise ConfigError(
             '--factors none with --states 0: found nothing to measure, expected one of the two'
         )
+
+
+def _page(result: dict[str, Any]) -> str:
+    # Imports Matplotlib.
+    from rmuscle_ros.eval.sweep.page import page
+
+    return page(result)
 
 
 def command(args: argparse.Namespace) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rmuscle_ros.errors import ConfigError
 from rmuscle_ros.eval.sweep.identity import digest
+
+LINE_START = '{"key": "'
 
 
 class Journal:
@@ -48,10 +51,11 @@ class Journal:
                 f'{path}: cannot be read ({error}), expected the journal of an earlier sweep; '
                 'move it away to begin anew'
             ) from error
-        lines = text.split('\n')
-        if lines.pop():
-            # Cut short: what follows must not be appended to it.
-            path.write_text(''.join(f'{line}\n' for line in lines), encoding='utf-8')
+        *lines, cut = text.split('\n')
+        # What a kill leaves of a line; anything else is not ours and must not be removed.
+        ours = cut.startswith(LINE_START) or LINE_START.startswith(cut)
+        if not ours:
+            lines.append(cut)
         for number, line in enumerate(lines, start=1):
             try:
                 found = json.loads(line)
@@ -61,3 +65,6 @@ class Journal:
                     f'{path}, line {number}: found {line[:60]!r}, expected a measurement of an '
                     'earlier sweep; remove the line, or move the file away to begin anew'
                 ) from error
+        if ours and cut:
+            # What follows must not be appended to it.
+            os.truncate(path, len(text.removesuffix(cut).encode()))

@@ -11,6 +11,7 @@ from rmuscle_ros.eval.comparison_words import SIGNIFICANT, error
 from rmuscle_ros.eval.modes import DENSE
 from rmuscle_ros.eval.sweep.factors import DEFAULT
 from rmuscle_ros.eval.sweep.variants import FAMILIES, FEWER
+from rmuscle_ros.statistics import ratio
 
 Found = Mapping[str, Any]
 MOST_NAMES = 4
@@ -59,11 +60,7 @@ def _better(found: Found) -> str:
     names = better_than_default(modes)
     if not names:
         return 'No other setting with fresh noise is both faster and closer to dense.'
-    default = point(modes[DEFAULT]) or (1.0, 1.0)
-    gains = []
-    for name in names[:MOST_NAMES]:
-        ms, off = point(modes[name]) or default
-        gains.append(f'{name} ({_less(ms, default[0])} time, {_less(off, default[1])} error)')
+    gains = [f'{name} ({_gain(modes[name], modes[DEFAULT])})' for name in names[:MOST_NAMES]]
     more = f' and {len(names) - MOST_NAMES} more' if len(names) > MOST_NAMES else ''
     verb = 'is' if len(names) == 1 else 'are'
     return f'Both faster and closer to dense than the default {verb} {", ".join(gains)}{more}.'
@@ -82,9 +79,11 @@ def better_than_default(modes: Found) -> list[str]:
     return sorted(better, key=lambda name: better[name][0] * better[name][1])
 
 
-def _less(value: float, base: float) -> str:
-    share = 1 - value / base if base else 0.0
-    return f'{100 * share:.0f} % less'
+def _gain(mode: Found, default: Found) -> str:
+    """``12 % less time, 30 % less error``: of a setting that is better in both."""
+    shares = (ratio(a, b) for a, b in zip(point(mode) or (), point(default) or (), strict=True))
+    time, off = (words.percent(None if share is None else 1 - share) for share in shares)
+    return f'{time} less time, {off} less error'
 
 
 def success(modes: Found) -> str:
@@ -100,7 +99,8 @@ def success(modes: Found) -> str:
         return 'In no setting does the success rate differ from dense beyond chance (McNemar).'
     return (
         f'The success rate differs from dense beyond chance in {", ".join(beyond)}; of '
-        f'{len(tests)} tests about {SIGNIFICANT * len(tests):.0f} would say so by chance alone.'
+        f'{len(tests)} tests at most about {SIGNIFICANT * len(tests):.0f} would say so by chance '
+        'alone.'
     )
 
 
@@ -178,19 +178,19 @@ def _reuse_headline(found: Found) -> Iterator[str]:
     published = variants[paper]
     same_work = best(variants, published['work'], FEWER)
     if same_work is not None:
-        ratio = published['error']['mean'] / variants[same_work]['error']['mean']
+        better = published['error']['mean'] / variants[same_work]['error']['mean']
         yield (
             f'The Action Cache as published does the FFN work of {published["work"]:g} dense '
             f'steps at an error of {error(published["error"]["mean"])}; {same_work} are '
-            f'{_times(ratio)} ({error(variants[same_work]["error"]["mean"])}).'
+            f'{_times(better)} ({error(variants[same_work]["error"]["mean"])}).'
         )
     yield default_variant(found)
 
 
-def _times(ratio: float) -> str:
-    if abs(ratio - 1) < 0.05:
+def _times(better: float) -> str:
+    if abs(better - 1) < 0.05:
         return 'as accurate'
-    return f'{ratio:.1f} × more accurate' if ratio >= 1 else f'{1 / ratio:.1f} × less accurate'
+    return f'{better:.1f} × more accurate' if better >= 1 else f'{1 / better:.1f} × less accurate'
 
 
 def default_variant(found: Found) -> str:
@@ -240,5 +240,5 @@ def effect(found: Found) -> str:
     option = found['option']
     label = _EFFECT_WORDS.get(option) or _EFFECT_WORDS[f'{option} {found["value"]}']
     tail = f' (p95 × {found["ratio_p95"]:.2f})' if found['ratio_p95'] else ''
-    ratio = words.number(found['ratio'])
-    return f'{label}: error × {ratio}{tail}, better in {words.k_of_n(found["better"])} pairs'
+    change = words.number(found['ratio'])
+    return f'{label}: error × {change}{tail}, better in {words.k_of_n(found["better"])} pairs'

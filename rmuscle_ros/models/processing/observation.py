@@ -32,6 +32,10 @@ def prepare(observation: Observation, model: VlaModel) -> ModelInputs:
             f'{_names(model.cameras)}: fix the camera names'
         )
     pictures = [_picture(camera, observation.images[camera]) for camera in cameras]
+    if not isinstance(observation.instruction, str):
+        raise ObservationError(
+            f'found an instruction of type {type(observation.instruction).__name__}, expected text'
+        )
     if not observation.instruction.strip():
         raise ObservationError('found an empty instruction; say what the robot should do')
     return ModelInputs(
@@ -43,6 +47,11 @@ def prepare(observation: Observation, model: VlaModel) -> ModelInputs:
 
 
 def _picture(camera: str, image: np.ndarray) -> np.ndarray:
+    if not isinstance(image, np.ndarray):
+        raise ObservationError(
+            f'camera {camera}: found {type(image).__name__}, expected a NumPy array, uint8 '
+            '[H, W, 3] in RGB order'
+        )
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
         raise ObservationError(
             f'camera {camera}: found {image.dtype} {list(image.shape)}, expected uint8 [H, W, 3] '
@@ -57,7 +66,12 @@ def _state(observation: Observation, joint_names: tuple[str, ...]) -> np.ndarray
         raise ObservationError(
             f'joint {_names(missing)} missing; found {_names(observation.joints)}'
         )
-    state = np.array([observation.joints[name] for name in joint_names], np.float32)
+    try:
+        state = np.array([observation.joints[name] for name in joint_names], np.float32)
+    except (TypeError, ValueError) as error:
+        raise ObservationError(
+            f'found joint positions that are not numbers ({error}), expected rad or m'
+        ) from error
     bad = [name for name, good in zip(joint_names, np.isfinite(state), strict=True) if not good]
     if bad:
         raise ObservationError(f'joint {_names(bad)}: found a position that is not finite')
