@@ -273,7 +273,7 @@ def check_value(key: str, item: dataclasses.Field, value: Any) -> Any:
     too_high = high is not None and not value <= high
     if too_low or too_high:
         raise ConfigError(f'{key}: found {value}, expected {range_text(low, high)}')
-    if kind is float and not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise ConfigError(f'{key}: found {value}, expected a finite number')
     choices = item.metadata.get('choices')
     if choices and value not in choices:
@@ -286,7 +286,7 @@ def _as_float(value: float) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def _checked_list(key: str, default: tuple[Any, ...], value: Any) -> tuple[Any, ...]:

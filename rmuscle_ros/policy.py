@@ -23,7 +23,7 @@ from rmuscle_ros.config import LIVE_OPTIONS, PolicyConfig, with_values
 from rmuscle_ros.engine.device import resolve_device, resolve_dtype, resolve_threads
 from rmuscle_ros.engine.eager import EagerEngine, check_finite
 from rmuscle_ros.engine.plans import CallResult, Observed, Plan, RecordPlan
-from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.errors import ConfigError, LibraryError
 from rmuscle_ros.memory.calibration import Checkpoint
 from rmuscle_ros.memory.entry import Entry, TaskKey
 from rmuscle_ros.memory.library import Library
@@ -174,8 +174,14 @@ class Policy:
         returns how many. If there are any a new episode begins: the running one follows the old.
 
         Their stored inputs and noise are replayed densely, one whole call per entry: not while
-        the robot waits. Files of ``library.directory`` are not touched.
+        the robot waits. Files of ``library.directory`` are not touched. LibraryError while an
+        episode is being recorded, which would be lost.
         """
+        if len(self._recorder):
+            raise LibraryError(
+                f'found {len(self._recorder)} recorded calls of the running episode, expected '
+                'none: refreshing begins a new one; end it with end_episode or reset first'
+            )
         library, cache, steps = (
             self._memory.library,
             self._config.cache,

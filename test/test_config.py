@@ -47,7 +47,10 @@ def test_values_are_set_by_dotted_key():
         ('cache.unselected', 'guess', "found 'guess', expected one of hold, extrapolate, ref"),
         ('cache.mask_source', 'none', 'expected one of reference, anchor, both'),
         ('cache.noise', 'none', 'expected one of fresh, shared'),
-        ('cache.group_len', 5, 'cache.group_len: unknown key'),
+        ('cache.group_len', 5, 'cache.group_len: unknown key; it was replaced: .*cache.anchors'),
+        ('cache.window_mib', float('inf'), 'found inf, expected a finite number'),
+        pytest.param('cache.error_budget', 10**400, 'found inf, expected a finite', id='huge'),
+        ('cache', 3, 'cache: found 3, expected a section with keys of cache.advance_margin'),
         ('library.admit', 'some', "found 'some', expected one of success, all"),
         ('cache.rho', 0.4, 'cache.rho: unknown key \\(did you mean cache.rho_'),
         ('nonsense', 1, 'nonsense: unknown key'),
@@ -72,6 +75,9 @@ def test_yaml_sections_are_read_strictly(tmp_path):
         load_config(path)
     path.write_text('- 1')
     with pytest.raises(ConfigError, match='found a list'):
+        load_config(path)
+    path.write_bytes(b'\xff\xfe')
+    with pytest.raises(ConfigError, match='not valid YAML'):
         load_config(path)
     with pytest.raises(ConfigError, match='cannot be read'):
         load_config(tmp_path / 'none.yaml')

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from policy_support import NOISE, OPEN
 
-from rmuscle_ros.errors import ObservationError, PolicyError
+from rmuscle_ros.errors import ConfigError, ObservationError, PolicyError
 from rmuscle_ros.memory.library import Library
 from rmuscle_ros.types import Mode, Reason
 
@@ -98,6 +98,11 @@ def test_a_bad_observation_leaves_the_episode_as_it_was(make_policy, make_observ
         ),
         'found float64': dataclasses.replace(good, images={'cam_high': np.zeros((36, 36, 3))}),
         'empty instruction': dataclasses.replace(good, instruction=' '),
+        'instruction of type NoneType': dataclasses.replace(good, instruction=None),
+        'cam_high: found list': dataclasses.replace(good, images={'cam_high': [[1]]}),
+        'joint positions that are not numbers': dataclasses.replace(
+            good, joints=dict(good.joints) | {'follower_left_waist': 'left'}
+        ),
     }
     for message, bad in cases.items():
         with pytest.raises(ObservationError, match=message):
@@ -126,3 +131,11 @@ def test_actions_that_are_not_finite_are_never_returned(make_policy, make_observ
         policy.infer(make_observation())
     with pytest.raises(PolicyError, match='checkpoint are damaged'):
         policy.warm_up()
+
+
+@pytest.mark.parametrize('value', [np.nan, np.inf, 'a'])
+def test_noise_that_is_no_noise_is_not_blamed_on_the_weights(make_policy, make_observation, value):
+    policy = make_policy()
+    with pytest.raises(ConfigError, match=r'noise: found .*not finite numbers'):
+        policy.infer(make_observation(), noise=np.full((7, 14), value))
+    assert sum(policy.status().calls.values()) == 0

@@ -159,3 +159,42 @@ def test_the_slope_is_that_of_errors_measured_on_the_library(policy):
     entry = one.entries[1]
     copied = engine.copy_errors(entry.inputs, entry.noise, state, (0.4, 0.8))
     assert list(memory.library.pairs[entry.id].slopes) == pytest.approx(copied.slopes(), rel=1e-4)
+
+
+def copies(policy, make_observation):
+    """Two reference episodes with the same pictures."""
+    policy.tune(enabled=False, record=True)
+    policy.reset()
+    for _ in range(2):
+        for call in range(4):
+            policy.infer(make_observation(call))
+        policy.end_episode(True)
+    policy.tune(enabled=True, record=False)
+    policy.reset()
+    assert policy.drain(20)
+
+
+def test_references_that_are_copies_are_named_as_the_reason(make_policy, make_observation):
+    policy = make_policy(OPEN)
+    copies(policy, make_observation)
+    call = policy.infer(make_observation()).provenance
+    assert call.reason is Reason.NOT_CALIBRATED and 'copies of each other' in call.detail
+
+
+def test_the_pictures_of_copies_pass_their_drift_fence(make_policy, make_observation):
+    policy = make_policy(OPEN | {'cache.guard': False})
+    copies(policy, make_observation)
+    call = policy.infer(make_observation()).provenance
+    assert call.reason is Reason.CACHED and call.drift == 0
+    assert policy.drain(20)
+    other = policy.infer(make_observation(1, 30)).provenance
+    assert other.reason is Reason.FALLBACK_DRIFT and np.isfinite(other.drift)
+
+
+def test_a_window_too_small_for_one_entry_is_named(make_policy, record_episodes, make_observation):
+    policy = make_policy(OPEN | {'cache.window_mib': 0.0001})
+    record_episodes(policy)
+    policy.infer(make_observation(0, 30))
+    assert policy.drain(20)
+    call = policy.infer(make_observation(1, 30)).provenance
+    assert call.reason is Reason.REFERENCE_NOT_READY and 'cache.window_mib (0.0001)' in call.detail

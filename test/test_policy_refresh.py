@@ -5,6 +5,7 @@ import pytest
 import torch
 from policy_support import OPEN, infer_all
 
+from rmuscle_ros.errors import LibraryError
 from rmuscle_ros.memory.library import SUFFIX, Library
 from rmuscle_ros.types import Reason
 
@@ -110,3 +111,14 @@ def test_files_are_not_touched(make_policy, record_episodes, tmp_path):
     policy = make_policy(values | CHANGES['anchors'], library=Library.load(tmp_path))
     assert len(before) == policy.refresh_library() == 2
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_refreshing_does_not_discard_what_is_being_recorded(make, make_observation):
+    policy = make({'cache.anchors': (0, 5)})
+    policy.tune(enabled=False, record=True)
+    policy.reset()
+    policy.infer(make_observation())
+    with pytest.raises(LibraryError, match='found 1 recorded calls of the running episode'):
+        policy.refresh_library()
+    assert policy.end_episode(True).admitted
+    assert policy.refresh_library() == 2

@@ -15,6 +15,8 @@ from rmuscle_ros.kernels.token_drift import select_rows, token_drift, view_drift
 from rmuscle_ros.nn.mlp import Mlp
 from rmuscle_ros.types import Site
 
+LEAST_LIMIT = 1e-6
+
 
 @dataclass
 class ContextTrace:
@@ -105,7 +107,9 @@ class ContextFfn:
         drift, self._nearest = drifts.min(dim=0)
         trace.row_drift = drift
         if self._rho_p < 1:
-            ratio = view_drift(drift, self._drift_limits.shape[0]) / self._drift_limits
+            # A library of copies has limits of 0, which its own pictures must not exceed.
+            limits = self._drift_limits.clamp_min(LEAST_LIMIT)
+            ratio = view_drift(drift, limits.shape[0]) / limits
             trace.drift = float(ratio.max())
             # Not ">": a drift that is not a number must not pass.
             trace.tripped = self._fence and not trace.drift <= 1

@@ -82,11 +82,8 @@ def prepare(args: argparse.Namespace, modes: Sequence[EvalMode]) -> tuple[Reques
         raise ConfigError(f'--episodes: found {args.episodes}, expected at least 1')
     if args.seed < 0:
         raise ConfigError(f'--seed: found {args.seed}, expected a scene from 0 on')
-    html = args.html or (args.json.with_suffix('.html') if args.json else None)
-    if html is not None and html == args.json:
-        raise ConfigError(f'--json: found {args.json}, whose page would be the same file')
-    for path in filter(None, (args.json, html)):
-        files.check_writable(path)
+    html = files.page_beside(args.json, args.html)
+    files.check_outputs(json=args.json, html=html)
     # Imports PyTorch and MuJoCo, which --help does not need.
     from rmuscle_ros.eval import closed_loop, comparison_table
 

@@ -27,6 +27,33 @@ def check_writable(path: Path) -> None:
         raise ConfigError(f'{path}: found a directory, expected the name of a file')
 
 
+def page_beside(json_path: Path | None, html_path: Path | None) -> Path | None:
+    """Where the page goes: to ``html_path``, else beside the JSON file, if there is one."""
+    if html_path is not None or json_path is None:
+        return html_path
+    if not json_path.name:
+        raise ConfigError(f'--json: found {str(json_path)!r}, expected the name of a file')
+    return json_path.with_suffix('.html')
+
+
+def check_outputs(**paths: Path | None) -> None:
+    """Raise ConfigError unless all files can be written and no two of them are the same.
+
+    paths: what each is for -> its path; None is left out.
+    """
+    seen: dict[Path, str] = {}
+    for purpose, path in paths.items():
+        if path is None:
+            continue
+        other = seen.setdefault(path.resolve(), purpose)
+        if other != purpose:
+            raise ConfigError(
+                f'{path}: found the same file for {other} and {purpose}, expected different ones; '
+                'name another --json or --html'
+            )
+        check_writable(path)
+
+
 def publish(
     result: Result,
     json_path: Path | None,

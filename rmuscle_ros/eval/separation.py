@@ -1,4 +1,4 @@
-"""``rmuscle eval separation``: can the fences tell a repetition from something else?
+"""Can the fences tell a repetition from something else?
 
 The scripted expert drives the simulated station, so that every phase of the task is seen. Frames
 of test episodes are compared with reference episodes of other seeds: by similarity of keys, and by
@@ -22,6 +22,7 @@ from rmuscle_ros.cache.guard import CopyErrors
 from rmuscle_ros.config import CacheConfig
 from rmuscle_ros.engine.eager import EagerEngine
 from rmuscle_ros.errors import ConfigError
+from rmuscle_ros.eval import files
 from rmuscle_ros.kernels.token_drift import token_drift, view_drift
 from rmuscle_ros.memory.calibration import calibrate
 from rmuscle_ros.memory.entry import Entry, Episode, TaskKey
@@ -63,10 +64,14 @@ class Distributions:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('--checkpoint', default='', help='checkpoint directory; default: seeded')
-    parser.add_argument('--references', type=int, default=4, help='reference episodes')
-    parser.add_argument('--tests', type=int, default=4, help='test episodes, other seeds')
-    parser.add_argument('--seed', type=int, default=0, help='first seed of the cube positions')
+    parser.add_argument(
+        '--checkpoint',
+        default='',
+        help="directory, or a shipped one's name; empty (default): untrained",
+    )
+    parser.add_argument('--references', type=int, default=4, help='reference episodes (4)')
+    parser.add_argument('--tests', type=int, default=4, help='test episodes, other seeds (4)')
+    parser.add_argument('--seed', type=int, default=0, help='first scene (0)')
     parser.add_argument('--json', type=Path, metavar='FILE', help='write all values here')
     parser.add_argument('--html', type=Path, metavar='FILE', help='write a page with the plots')
 
@@ -77,6 +82,9 @@ def run(args: argparse.Namespace) -> int:
             f'found {args.references} references and {args.tests} tests, expected at least 2 and '
             '1: the drift fence is calibrated leaving one episode out'
         )
+    if args.seed < 0:
+        raise ConfigError(f'--seed: found {args.seed}, expected a scene from 0 on')
+    files.check_outputs(json=args.json, html=args.html)
     model = load_model(args.checkpoint, 0).model
     engine = EagerEngine(model, torch.device('cpu'), torch.float32, 10)
     result = measure(engine, args.references, args.tests, args.seed, print)

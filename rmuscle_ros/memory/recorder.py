@@ -22,6 +22,9 @@ class EpisodeRecorder:
         self._task: TaskKey | None = None
         self._spoiled = ''
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def spoil(self, why: str) -> None:
         """A call of the episode ran without recording, so the episode cannot be a reference."""
         if self.active and not self._spoiled:

@@ -129,6 +129,7 @@ def test_missing_pairs_read_no_data(result):
         (['--tests', '0'], '0 tests'),
         (['--seed', '-1'], 'from scene -1 on'),
         (['--seed', '499990', '--tests', '6'], 'test scenes 499990 to 500001, expected none of'),
+        (['--json', 'c', '--html', 'c'], 'the same file for json and html'),
         (['--seed', '500007'], 'expected none of the reference scenes 500000 to 500031'),
     ],
 )

@@ -56,7 +56,10 @@ def test_an_untrained_policy_gives_no_references(capsys, monkeypatch):
         (['--modes', 'dense,replay, dense'], 'found dense twice'),
         (['--episodes', '0'], '--episodes: found 0'),
         (['--episodes', '1', '--references', '1'], 'references: found 1, expected at least 2'),
-        (['--json', 'page.html'], 'whose page would be the same file'),
+        (['--json', 'page.html'], 'the same file for json and html'),
+        (['--json', 'a.json', '--html', 'test/../a.json'], 'the same file for json and html'),
+        (['--json', ''], "--json: found '.', expected the name of a file"),
+        (['--seed', '-1'], '--seed: found -1'),
         (['--json', '/dev/null/eval.json'], '/dev/null/eval.json: cannot be written'),
     ],
 )

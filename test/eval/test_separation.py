@@ -63,3 +63,18 @@ def test_too_few_references_are_refused():
     add_arguments(parser)
     with pytest.raises(ConfigError, match='at least 2'):
         run(parser.parse_args(['--references', '1']))
+
+
+@pytest.mark.parametrize(
+    ('words', 'message'),
+    [
+        (['--seed', '-1'], '--seed: found -1'),
+        (['--json', '/dev/null/s.json'], 'cannot be written'),
+        (['--json', 's', '--html', 's'], 'the same file for json and html'),
+    ],
+)
+def test_bad_options_are_refused_before_anything_runs(words, message):
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    with pytest.raises(ConfigError, match=message):
+        run(parser.parse_args(words))

@@ -102,3 +102,21 @@ def test_the_source_of_every_measured_part_exists():
     root = identity.Path(identity.rmuscle_ros.__file__).parent
     assert all((root / part).is_dir() for part in identity.SOURCES)
     assert all((root / f'{name.replace(".", "/")}.py').is_file() for name in identity.MODULES)
+
+
+@pytest.mark.parametrize('content', [b'my notes', b'{"my": "data"}', b'{"key": "a"}\nnotes'])
+def test_a_foreign_file_keeps_its_last_line(tmp_path, content):
+    path = tmp_path / 'sweep.journal.jsonl'
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match='expected a measurement'):
+        Journal(path)
+    assert path.read_bytes() == content
+
+
+def test_other_line_ends_cost_no_measurement(tmp_path):
+    path = tmp_path / 'sweep.journal.jsonl'
+    Journal(path).put({'n': 1}, '', 1)
+    whole = path.read_bytes().replace(b'\n', b'\r\n')
+    path.write_bytes(whole + b'{"key": "cut')
+    assert Journal(path).get({'n': 1}) == 1
+    assert path.read_bytes() == whole

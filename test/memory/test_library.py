@@ -133,7 +133,7 @@ def test_a_file_of_format_1_is_refused_with_what_to_do(tmp_path):
     header = {'format': 1, 'id': 'one', 'group_len': 5}
     metadata = {'rmuscle_episode': json.dumps(header)}
     save_file({'images': np.zeros((1, 2, 5, 5, 3), np.uint8)}, path, metadata=metadata)
-    expected = f'{path}: found format 1, this version reads 2; record the episode again'
+    expected = f'{path}: found format 1, this version reads 2; record the episode again and move '
     with pytest.raises(LibraryError, match=re.escape(expected)):
         Library.load(tmp_path)
     assert path.exists()

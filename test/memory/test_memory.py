@@ -13,7 +13,7 @@ from rmuscle_ros.memory.calibration import Calibration, Pair
 from rmuscle_ros.memory.entry import TaskKey
 from rmuscle_ros.memory.library import Library
 from rmuscle_ros.memory.memory import ReferenceMemory
-from rmuscle_ros.types import Reason
+from rmuscle_ros.types import Reason, WindowStatus
 
 
 class FakeRebuilder:
@@ -27,6 +27,9 @@ class FakeRebuilder:
 
     def get(self, entry):
         return entry.id if entry.id in self.ready else None
+
+    def status(self, misses):
+        return WindowStatus(misses=misses)
 
     def submit(self, job, doing):
         self.jobs.append(job)

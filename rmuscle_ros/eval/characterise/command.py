@@ -42,8 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    for path in filter(None, (args.json, args.html)):
-        files.check_writable(path)
+    files.check_outputs(json=args.json, html=args.html)
     # Imports PyTorch and MuJoCo, which --help does not need.
     import torch
 

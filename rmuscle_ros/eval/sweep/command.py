@@ -66,15 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     factors = [] if args.factors.strip() == NONE else find_factors(args.factors)
     _check(args, bool(factors))
-    html = args.html or (args.json.with_suffix('.html') if args.json else None)
+    html = files.page_beside(args.json, args.html)
     kept = args.json.with_suffix('.journal.jsonl') if args.json else None
-    if args.json and args.json in (html, kept):
-        raise ConfigError(
-            f'--json: found {args.json}, expected another name than that of the page ({html}) '
-            f'and of the journal ({kept})'
-        )
-    for path in filter(None, (args.json, html)):
-        files.check_writable(path)
+    files.check_outputs(json=args.json, html=html, journal=kept)
     # Imports PyTorch and MuJoCo, which --help does not need.
     from rmuscle_ros.eval.sweep import run as sweep
     from rmuscle_ros.eval.sweep.journal import Journal

@@ -45,7 +45,8 @@ class Journal:
 
     def _read(self, path: Path) -> None:
         try:
-            text = path.read_text(encoding='utf-8')
+            # Not read_text: it changes line ends, and with them what a byte's place is.
+            text = path.read_bytes().decode()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f'{path}: cannot be read ({error}), expected the journal of an earlier sweep; '
