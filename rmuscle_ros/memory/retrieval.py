@@ -7,7 +7,7 @@ magnify noise; the floor ``c`` keeps that in bounds:
 
     similarity(k, r) = ((k - m)·(r - m) + c²) / sqrt((|k - m|² + c²) (|r - m|² + c²))
 
-c = 0 is the centred cosine, c → ∞ the constant 1. docs/architecture.md has the distributions.
+c = 0 is the centred cosine, c → ∞ the constant 1. docs/decisions.md has the distributions.
 """
 
 from __future__ import annotations

@@ -123,9 +123,9 @@ def test_drift_fence_trips_before_anything_is_copied(call):
     loose = call.cached(0.4, action, drift_limits=np.full(3, 10.0, np.float32))
     assert not loose.context.tripped and loose.action_ffn is not None
     assert loose.reused
-    tight = call.cached(0.4, action, drift_limits=np.full(3, 1e-9, np.float32))
+    tight = call.cached(0.4, action, drift_limits=np.full(3, 1e-5, np.float32))
     assert tight.context.tripped and tight.context.copied_rows == 0
-    assert tight.context.drift == pytest.approx(loose.context.drift * 1e10, rel=1e-4)
+    assert tight.context.drift == pytest.approx(loose.context.drift * 1e6, rel=1e-4)
     assert tight.action_ffn is None and not tight.reused
     assert np.array_equal(tight.normalised, call.dense.normalised)
 

@@ -1,7 +1,7 @@
 """drift_i = rms(x_i - x_ref_i) / max(rms(x_i), 1e-6), fp32; the largest are selected.
 
 Source: the Context Cache rule of rMuscle (arXiv 2609.19104), with the normalisation by rms(x)
-fixed by this project (docs/architecture.md).
+fixed by this project (docs/decisions.md).
 """
 
 from __future__ import annotations
