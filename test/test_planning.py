@@ -19,6 +19,7 @@ MASKS = NeuronMasks(np.zeros((4, 1, 9), np.uint8), (Site(ACTION, 0),), ANCHORS, 
 ENTRY = dataclasses.replace(
     bare_entry('a', 3), masks=MASKS, velocity=np.ones((10, 7, 14), np.float16)
 )
+NOISE = np.ones((7, 14), np.float32)
 STATES = tuple(ExpandedState({}, {}, StepStates({}, {})) for _ in range(2))
 MATCH = Match(
     Reason.CACHED,
@@ -35,6 +36,9 @@ DISABLED = Match(Reason.CACHE_DISABLED, 'cache.enabled is false')
 
 def test_the_defaults_can_be_planned_with():
     check_settings(CacheConfig(), 10)
+    planned = plan_call(MATCH, CacheConfig(), 10)
+    assert planned.action_off == ''
+    assert planned.plan.action.anchors == ANCHORS and planned.plan.action.skips
 
 
 @pytest.mark.parametrize(
@@ -42,7 +46,12 @@ def test_the_defaults_can_be_planned_with():
     [('hold', 'fresh'), ('extrapolate', 'shared'), ('reference', 'shared')],
 )
 def test_shared_noise_goes_with_every_rule(unselected, noise):
-    check_settings(CacheConfig(unselected=unselected, noise=noise), 10)
+    config = CacheConfig(unselected=unselected, noise=noise)
+    check_settings(config, 10)
+    match = dataclasses.replace(MATCH, entry=dataclasses.replace(ENTRY, noise=NOISE))
+    plan = plan_call(match, config, 10).plan
+    assert plan.action.unselected == unselected
+    assert plan.noise is (NOISE if noise == 'shared' else None)
 
 
 def test_following_a_reference_needs_its_noise():

@@ -3,7 +3,7 @@
 import pytest
 from policy_support import OPEN, infer_all
 
-from rmuscle_ros.config import PolicyConfig, with_values
+from rmuscle_ros.config import PolicyConfig, fields_of, with_values
 from rmuscle_ros.planning import check_settings
 from rmuscle_ros.presets import FIXED, PAPER, PRESETS
 from rmuscle_ros.types import Reason
@@ -15,6 +15,8 @@ presets = pytest.mark.parametrize('values', PRESETS.values(), ids=PRESETS)
 def test_every_preset_is_a_valid_configuration(values):
     config = with_values(PolicyConfig(), values)
     check_settings(config.cache, config.engine.denoise_steps)
+    taken = {key: value for key, _, value in fields_of(config)}
+    assert {key: taken[key] for key in values} == values
 
 
 @presets

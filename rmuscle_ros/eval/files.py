@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import tempfile
 from collections.abc import Callable
@@ -25,6 +26,14 @@ def check_writable(path: Path) -> None:
         ) from error
     if path.is_dir():
         raise ConfigError(f'{path}: found a directory, expected the name of a file')
+
+
+def add_outputs(parser: argparse.ArgumentParser) -> None:
+    """--json and --html of a command whose page goes beside its JSON."""
+    parser.add_argument('--json', type=Path, metavar='FILE', help='write the result here too')
+    parser.add_argument(
+        '--html', type=Path, metavar='FILE', help='write the page here (default: beside --json)'
+    )
 
 
 def page_beside(json_path: Path | None, html_path: Path | None) -> Path | None:

@@ -17,6 +17,8 @@ from rmuscle_ros.types import ACTION, PREFIX, Site
 @pytest.mark.parametrize('anchors', [(0,), (0, 1, 2, 3, 4), (0, 3), (0, 4)])
 def test_rising_steps_from_0_are_anchors(anchors):
     check_anchors(anchors, 5)
+    between = sum(followers(anchors, group, 5) for group in range(len(anchors)))
+    assert len(anchors) + between == 5, 'anchors and the steps between them are all steps'
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from pathlib import Path
 from typing import Any
 
 from rmuscle_ros.errors import ConfigError
@@ -57,10 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--references', type=int, default=20, help='recorded episodes, unless varied (20)'
     )
-    parser.add_argument('--json', type=Path, metavar='FILE', help='write the result here too')
-    parser.add_argument(
-        '--html', type=Path, metavar='FILE', help='write the page here (default: beside --json)'
-    )
+    files.add_outputs(parser)
 
 
 def run(args: argparse.Namespace) -> int:
