@@ -79,8 +79,10 @@ class ReferenceMemory:
         task = task or self._task
         if task is not None:
             self._use(task)
-        likely = self._episodes[-self.config.candidates :]
-        self.rebuilder.want([episode.entries[0] for episode in likely])
+        # Any episode may turn out to be the candidate: as many first entries as a window holds.
+        window = self.config.candidates * (1 + self.config.lookahead)
+        latest = reversed(self._episodes[-window:])
+        self.rebuilder.want([episode.entries[0] for episode in latest])
 
     def match(self, key: np.ndarray, task: TaskKey) -> Match:
         """Find the reference for a call with visual ``key`` [K]."""

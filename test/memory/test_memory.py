@@ -100,7 +100,15 @@ def test_a_latch_clears_the_rebuild_queue(memory):
 
 def test_idle_time_expands_the_likely_first_entries(memory):
     memory.begin_episode()
-    assert memory.rebuilder.wanted == ['a/0', 'b/0']
+    assert memory.rebuilder.wanted == ['b/0', 'a/0']
+
+
+def test_as_many_first_entries_are_expanded_as_the_window_holds(memory):
+    for name in 'cdefghijk':
+        memory.library.add(episode_of_keys(name, unit(np.zeros(2))))
+    memory.config = CacheConfig(candidates=2, lookahead=2)
+    memory.begin_episode(TASK)
+    assert memory.rebuilder.wanted == [f'{name}/0' for name in 'kjihgf']
 
 
 def test_limits_are_per_view_and_not_needed_where_nothing_is_copied(memory):
