@@ -47,7 +47,7 @@ def page(result: Mapping[str, Any]) -> str:
 def _header(result: Mapping[str, Any]) -> str:
     first, last = result['seeds']
     machine, model = result['machine'], result['model']
-    parts = [machine['cpu'], f'{machine["cores"]} cores' if machine['cores'] else None]
+    parts = [machine['cpu'], words.count(machine['cores'], 'core') if machine['cores'] else None]
     parts += [machine['gpu'], words.count(result['execution']['threads'], 'thread')]
     lines = [
         ' '.join(
