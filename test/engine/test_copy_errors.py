@@ -28,7 +28,7 @@ def test_the_drift_is_that_of_the_first_site(call, copied):
 def test_a_call_s_own_state_does_no_harm(engine, call):
     own = engine.expand(call.observed.inputs)
     copied = engine.copy_errors(call.observed.inputs, call.noise, own, SHARES)
-    assert max(copied.error.values()) < 1e-6
+    assert max(copied.error.values()) < 1e-5
     assert copied.slopes() == [] and not copied.row_drift.any()
 
 

@@ -81,7 +81,7 @@ def test_a_late_start_from_the_call_s_own_state_gives_its_actions(engine, observ
 
     engine.run(observed, None, NOISE, sampler=Spy(10))
     late = engine.run(observed, None, states[4][0].numpy(), sampler=EulerSampler(10, first=4))
-    np.testing.assert_allclose(late.normalised, dense.normalised, atol=1e-6)
+    np.testing.assert_allclose(late.normalised, dense.normalised, rtol=1e-5, atol=1e-5)
 
 
 def test_computing_every_row_is_bitwise_dense(observed, dense, earlier, run_reusing):
@@ -106,7 +106,7 @@ def test_computed_rows_attend_to_the_reused_ones(observed, dense, earlier, run_r
     ):
         assert torch.equal(ours[..., visual, :], old[..., visual, :])
         # The first layer's K/V of a row depend on that row alone, the later ones on all rows.
-        close = torch.allclose(ours[..., text, :], new[..., text, :], atol=1e-6)
+        close = torch.allclose(ours[..., text, :], new[..., text, :], atol=1e-5)
         assert close == (layer == 0)
 
 
